@@ -1,0 +1,54 @@
+# make demo | make test: each sets everything up on a machine with Python 3.11+ and a C++ compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check -q
+NATIVE := CMakeLists.txt $(shell find native bindings -type f)
+
+.PHONY: demo test setup check bench long stub native-test clean
+
+demo: setup
+	$(BIN)/python examples/resume/demo.py
+
+test: check
+	$(BIN)/python -m pytest -m "not long"
+
+# torch first and by its exact version: a package that asks for any torch would bring the CUDA build.
+$(VENV)/packages: constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt torch
+	$(PIP) install -c constraints.txt scikit-build-core nanobind cmake ninja
+	touch $@
+
+$(VENV)/installed: $(VENV)/packages $(NATIVE)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+setup: $(VENV)/installed
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python benchmarks/snapshot.py
+
+long: setup
+	$(BIN)/python -m pytest -m long
+
+# The types of the C++ core stand beside the code, where mypy finds them; a test compares them with the core.
+stub: setup
+	$(BIN)/python -m nanobind.stubgen -q -m samovar._native -o src/samovar/_native.pyi
+
+# The C++ tests, once for each sanitizer that finds another kind of mistake.
+native-test: setup
+	for kind in address,undefined thread; do \
+	  $(BIN)/cmake -S . -B build/test-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
+	    -DSAMOVAR_PYTHON=OFF -DSAMOVAR_TESTS=ON -DSAMOVAR_SANITIZE=$$kind && \
+	  $(BIN)/cmake --build build/test-$$kind && \
+	  $(BIN)/ctest --test-dir build/test-$$kind --output-on-failure || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

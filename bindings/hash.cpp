@@ -1,0 +1,115 @@
+// hash.h for Python: every dtype, rank, length and offset is checked here, so that no call reads wild memory.
+#include "samovar/hash.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+// Any Python object that shows one contiguous run of bytes, held for as long as it is read.
+class ByteBuffer {
+public:
+    explicit ByteBuffer(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    }
+    ByteBuffer(const ByteBuffer&) = delete;
+    ByteBuffer& operator=(const ByteBuffer&) = delete;
+    ~ByteBuffer() { PyBuffer_Release(&view_); }
+
+    const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
+    size_t size() const { return static_cast<size_t>(view_.len); }
+
+private:
+    Py_buffer view_;
+};
+
+template <typename T>
+using Vector = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <typename T>
+void check_aligned(const Vector<T>& vector, const char* name) {
+    if (reinterpret_cast<uintptr_t>(vector.data()) % alignof(T) != 0) {
+        throw std::invalid_argument(std::string(name) + ": not aligned to its own item size; copy it first");
+    }
+}
+
+void check_length(size_t found, size_t expected) {
+    if (found != expected) {
+        throw std::invalid_argument("out: holds " + std::to_string(found) + " hashes; the input has " +
+                                    std::to_string(expected));
+    }
+}
+
+uint64_t hash_bytes(nb::handle data, uint64_t seed) {
+    ByteBuffer bytes(data);
+    nb::gil_scoped_release release;
+    return samovar::hash_bytes(bytes.data(), bytes.size(), seed);
+}
+
+void hash_integers(Vector<const uint64_t> values, uint64_t seed, Vector<uint64_t> out) {
+    check_aligned(values, "values");
+    check_aligned(out, "out");
+    check_length(out.size(), values.size());
+    nb::gil_scoped_release release;
+    samovar::hash_integers(values.data(), values.size(), seed, out.data());
+}
+
+template <typename Offset>
+void hash_strings(Vector<const Offset> offsets, nb::handle data, uint64_t seed, Vector<uint64_t> out) {
+    ByteBuffer bytes(data);
+    check_aligned(offsets, "offsets");
+    check_aligned(out, "out");
+    if (offsets.size() == 0) throw std::invalid_argument("offsets: empty; n strings have n + 1 offsets");
+    const size_t n = offsets.size() - 1;
+    check_length(out.size(), n);
+    nb::gil_scoped_release release;
+    samovar::check_offsets(offsets.data(), n, bytes.size());
+    samovar::hash_strings(offsets.data(), bytes.data(), n, seed, out.data());
+}
+
+// The lock is taken only without the GIL, or two threads could each hold what the other waits for.
+class LockedHasher {
+public:
+    explicit LockedHasher(uint64_t seed) : hasher_(seed) {}
+
+    void update(nb::handle data) {
+        ByteBuffer bytes(data);
+        nb::gil_scoped_release release;
+        std::lock_guard<std::mutex> guard(mutex_);
+        hasher_.update(bytes.data(), bytes.size());
+    }
+
+    uint64_t digest() {
+        nb::gil_scoped_release release;
+        std::lock_guard<std::mutex> guard(mutex_);
+        return hasher_.digest();
+    }
+
+private:
+    samovar::Hasher hasher_;
+    std::mutex mutex_;
+};
+
+}  // namespace
+
+void bind_hash(nb::module_& m) {
+    // none(): the buffer protocol refuses None as it does any other object, in one line instead of ten.
+    m.def("hash_bytes", &hash_bytes, "data"_a.none(), "seed"_a, "XXH64 of one contiguous bytes-like object.");
+    m.def("hash_integers", &hash_integers, "values"_a.noconvert(), "seed"_a, "out"_a.noconvert(),
+          "XXH64 of the eight little-endian bytes of each value.");
+    m.def("hash_strings", &hash_strings<int32_t>, "offsets"_a.noconvert(), "data"_a.none(), "seed"_a,
+          "out"_a.noconvert(), "XXH64 of each string of an Arrow array.");
+    m.def("hash_strings", &hash_strings<int64_t>, "offsets"_a.noconvert(), "data"_a.none(), "seed"_a,
+          "out"_a.noconvert(), "XXH64 of each string of an Arrow array with large offsets.");
+    nb::class_<LockedHasher>(m, "Hasher", "XXH64 of all the bytes handed to update; any thread may call it.")
+        .def(nb::init<uint64_t>(), "seed"_a)
+        .def("update", &LockedHasher::update, "data"_a.none())
+        .def("digest", &LockedHasher::digest);
+}

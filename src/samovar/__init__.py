@@ -1,0 +1,36 @@
+"""The public names of Samovar, each imported on first use, so that the command line starts without torch."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from samovar import errors
+    from samovar.config.params import Params
+    from samovar.policies import EarlyStopping, Policy
+    from samovar.seeds import set_seed
+
+    __version__: str
+
+__all__ = ["EarlyStopping", "Params", "Policy", "__version__", "errors", "set_seed"]
+
+_PLACES = {
+    "EarlyStopping": "samovar.policies:EarlyStopping",
+    "Params": "samovar.config.params:Params",
+    "Policy": "samovar.policies:Policy",
+    "errors": "samovar.errors",
+    "set_seed": "samovar.seeds:set_seed",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("samovar")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'samovar' has no attribute {name!r}; it has {', '.join(__all__)}")
+    module, _, attribute = _PLACES[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

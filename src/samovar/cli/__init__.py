@@ -1,0 +1,5 @@
+"""The command line: parse, call, print. All work is done in the rooms above."""
+
+from samovar.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,55 @@
+"""The `samovar` command: its options, its commands, and how an error ends it.
+
+Exit codes: 0 done, 1 failure, 2 the user's mistake, 75 stopped and resumable, 130 interrupted.
+"""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from samovar.cli.diff import diff
+from samovar.cli.show import show
+from samovar.errors import SamovarError
+
+app = typer.Typer(
+    name="samovar",
+    help="Train PyTorch models on tables of any size, without ever losing a step.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    add_completion=False,
+)
+app.command()(show)
+app.command()(diff)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"samovar {version('samovar')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Train PyTorch models on tables of any size, without ever losing a step."""
+
+
+def main() -> None:
+    """The entry point of the command line."""
+    try:
+        app()
+    except SamovarError as error:
+        if "--debug" in sys.argv[1:]:
+            raise
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print("[bold red]error:[/]", end=" ")
+        console.print(str(error), markup=False)
+        sys.exit(error.exit_code)

@@ -1,0 +1,72 @@
+"""`samovar show`: what a result directory is, who holds it, where it comes from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.tree import Tree
+
+from samovar.config import dump_config
+from samovar.results import ResultDirectory, open_directory
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def show(
+    directory: Annotated[Path, typer.Argument(help="A result directory.", metavar="DIR")],
+) -> None:
+    """Status, holder, config, chain of sources and sizes of a result directory.
+
+    Example: samovar show models/click_1
+    """
+    result = open_directory(directory)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_facts(result))
+    console.print(_sizes(result))
+    if result.lineage.sources:
+        console.print(_chain(result))
+    console.print("config:")
+    console.print(dump_config(result.config), markup=False, end="")
+
+
+def _facts(result: ResultDirectory) -> Table:
+    table = Table.grid(padding=(0, 2))
+    status = result.status
+    table.add_row("directory", result.name)
+    table.add_row("kind", result.lineage.kind)
+    table.add_row("id", result.id)
+    table.add_row("status", result.describe_state())
+    if status is not None and status.position is not None:
+        table.add_row("position", str(status.position))
+    if status is not None and status.error is not None:
+        table.add_row("error", f"{status.error['type']}: {status.error['message']}")
+    for change in result.store.attributes().values.get("script_changes", []):
+        table.add_row("code changed", f"at position {change['position']}: {', '.join(change['files'])}")
+    return table
+
+
+def _sizes(result: ResultDirectory) -> Table:
+    table = Table("file or folder", "size", box=None)
+    for name, size in result.sizes().items():
+        table.add_row(name, _readable(size))
+    return table
+
+
+def _chain(result: ResultDirectory) -> Tree:
+    tree = Tree(f"made from (chain of {result.name}):")
+    branches = {-1: tree}
+    for link in result.chain():
+        text = f"{link.source.key} = {link.source.path}  [{link.state}]".replace("[", r"\[")
+        branches[link.depth] = branches[link.depth - 1].add(text)
+    return tree
+
+
+def _readable(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the last unit takes all")

@@ -1,0 +1,31 @@
+"""Configs: read, overridden, checked, compared, and read by code under the eye of a ledger."""
+
+from samovar.config.diff import Diff, flat_diff, flatten, to_csv
+from samovar.config.document import dump_config, parse_config, read_config
+from samovar.config.identity import FREE_KEYS, Comparison, compare
+from samovar.config.ledger import ChangedDefault, Ledger, changed_defaults
+from samovar.config.overrides import merge, parse_override
+from samovar.config.params import Params
+from samovar.config.schema import Schema
+from samovar.config.values import MISSING
+
+__all__ = [
+    "FREE_KEYS",
+    "MISSING",
+    "ChangedDefault",
+    "Comparison",
+    "Diff",
+    "Ledger",
+    "Params",
+    "Schema",
+    "changed_defaults",
+    "compare",
+    "dump_config",
+    "flat_diff",
+    "flatten",
+    "merge",
+    "parse_config",
+    "parse_override",
+    "read_config",
+    "to_csv",
+]

@@ -1,0 +1,78 @@
+"""Configs laid flat and compared, key by key, any number at once. Knows nothing of how a diff is shown,
+nor which differences matter."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samovar.config.paths import at, covers, join
+from samovar.config.values import MISSING, Tree, is_object_list, same
+
+
+def flatten(tree: Mapping[str, Any], path: str = "") -> Tree:
+    """Dotted path to value. A list of objects is indexed, any other list is one value; `{}` stays."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        _lay(value, join(path, key), flat)
+    return flat
+
+
+def _lay(value: Any, path: str, flat: Tree) -> None:
+    if isinstance(value, dict) and value:
+        flat.update(flatten(value, path))
+    elif is_object_list(value):
+        for index, item in enumerate(value):
+            _lay(item, at(path, index), flat)
+    else:
+        flat[path] = value
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The keys in which configs differ; true if there is one."""
+
+    names: tuple[str, ...]
+    rows: Mapping[str, list[Any]]
+    """Sorted by key; one value per name, `MISSING` where the config has no such key."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+def flat_diff(configs: Mapping[str, Mapping[str, Any]], ignore: Iterable[str] = ()) -> Diff:
+    """`ignore` names keys or whole sections; `*.name` is that key at any depth."""
+    patterns = tuple(ignore)
+    flat = {name: flatten(tree) for name, tree in configs.items()}
+    diff = diff_flat(flat)
+    rows = {key: row for key, row in diff.rows.items() if not any(covers(p, key) for p in patterns)}
+    return Diff(diff.names, rows)
+
+
+def diff_flat(flat: Mapping[str, Tree]) -> Diff:
+    """The same for configs that are flat already."""
+    rows = {}
+    for key in sorted({key for tree in flat.values() for key in tree}):
+        row = [tree.get(key, MISSING) for tree in flat.values()]
+        if not all(same(row[0], value) for value in row):
+            rows[key] = row
+    return Diff(tuple(flat), rows)
+
+
+def to_csv(diff: Diff) -> str:
+    """A header of names, then a line per key."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["key", *diff.names])
+    for key, row in diff.rows.items():
+        writer.writerow([key, *map(show_value, row)])
+    return text.getvalue()
+
+
+def show_value(value: Any) -> str:
+    """Strings as they are, other values as JSON, missing empty."""
+    if value is MISSING:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

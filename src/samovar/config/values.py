@@ -1,0 +1,85 @@
+"""What a config value is: when two are the same, how one is told to the user, how any Python value is
+written down. Knows no keys and no paths."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+Tree: TypeAlias = dict[str, Any]
+
+
+class Missing(Enum):
+    """The type of `MISSING`: a key that is not there, unlike one that holds null."""
+
+    MISSING = "missing"
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing.MISSING
+
+
+def is_object_list(value: object) -> bool:
+    """A list of nothing but objects is a list of sections; any other list is one value."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """1 is 1.0 and NaN is NaN, but True is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+def describe(value: Any) -> str:
+    """A value as an error shows it: `'ten' (a string)`."""
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return f"an object with the keys {_shorten(', '.join(map(str, value)))}" if value else "an empty object"
+    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+    return f"{_shorten(text)} ({_kind(value)})"
+
+
+def _shorten(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list"}
+    return kinds.get(type(value), f"a Python {type(value).__name__}")
+
+
+def plain(value: Any) -> Any:
+    """A JSON-like copy of any value. What JSON cannot hold becomes `{"repr": …}`, the same in every run."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # an Enum that is a string too would print its class
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return {"repr": sorted(map(_stable_repr, value))}
+    return {"repr": _stable_repr(value)}
+
+
+def _stable_repr(value: Any) -> str:
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # an address differs from run to run

@@ -1,0 +1,266 @@
+"""Policies: values that change with the epoch, and rules that end a run. Knows no model, loop or optimizer.
+
+epoch_started(epoch)                             epochs count from 0
+    ... steps, which read `policy.value` ...
+epoch_finished(epoch, train_losses=, metrics=)   may raise EarlyStopping
+"""
+
+import copy
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from samovar.errors import BadInput
+
+
+class EarlyStopping(Exception):
+    """Raised by a policy to end the run in order after the current epoch; a message is optional."""
+
+
+class Policy:
+    """Override either moment, or both. An attribute `value`, if there is one, goes to each train step."""
+
+    _settings: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that never change after `__init__`: they come from the caller again, not from a snapshot."""
+
+    def epoch_started(self, epoch: int) -> None:
+        pass
+
+    def epoch_finished(
+        self,
+        epoch: int,
+        *,
+        train_losses: Sequence[float] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> None:
+        pass
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a snapshot keeps: by default every instance attribute."""
+        return {name: copy.deepcopy(v) for name, v in vars(self).items() if name not in self._settings}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        known = vars(self).keys() - self._settings
+        if state.keys() != known:
+            raise BadInput(
+                f"{type(self).__name__}: found a state of ({', '.join(sorted(state))}); "
+                f"expected ({', '.join(sorted(known))}): set every attribute in __init__, "
+                "and load a state into the class that made it"
+            )
+        for name, value in state.items():
+            setattr(self, name, copy.deepcopy(value))
+
+
+class Constant(Policy):
+    _settings = frozenset({"value"})
+
+    def __init__(self, value: float) -> None:
+        self.value = _number("Constant", "value", value)
+
+
+class EpochValue(Policy):
+    """A value that is a function of the epoch alone, so that a run may start at any epoch."""
+
+    value: float
+
+    def value_at(self, epoch: int) -> float:
+        raise NotImplementedError
+
+    def epoch_started(self, epoch: int) -> None:
+        self.value = self.value_at(epoch)
+
+
+class Exponential(EpochValue):
+    """initial · multiplier^(epoch / step_length), kept within the limits; whole steps only if `floordiv`."""
+
+    _settings = frozenset({"initial", "multiplier", "step_length", "floordiv", "min_value", "max_value"})
+
+    def __init__(
+        self,
+        initial: float,
+        multiplier: float,
+        step_length: float = 1,
+        floordiv: bool = True,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        self.initial = _number("Exponential", "initial", initial)
+        self.multiplier = _number("Exponential", "multiplier", multiplier, least=0)
+        self.step_length = step_length
+        self.floordiv = floordiv
+        self.min_value = -math.inf if min_value is None else _number("Exponential", "min_value", min_value)
+        self.max_value = math.inf if max_value is None else _number("Exponential", "max_value", max_value)
+        if not _number("Exponential", "step_length", step_length) > 0:
+            raise _bad("Exponential", "step_length", step_length, "a number of epochs above 0")
+        if self.min_value > self.max_value:
+            raise _bad("Exponential", "min_value", min_value, f"no more than max_value, which is {max_value}")
+        self.value = self.value_at(0)
+
+    def value_at(self, epoch: int) -> float:
+        steps = epoch // self.step_length if self.floordiv else epoch / self.step_length
+        try:
+            value = self.initial * float(self.multiplier**steps)
+        except OverflowError:  # growth without end; the limit, if there is one, still holds
+            value = math.copysign(math.inf, self.initial) if self.initial else 0.0
+        return min(max(value, self.min_value), self.max_value)
+
+
+class Schedule(EpochValue):
+    """From each named epoch on, the value is multiplied once more."""
+
+    _settings = frozenset({"initial", "multipliers"})
+
+    def __init__(self, initial: float, epoch_to_multiplier: Mapping[int, float]) -> None:
+        self.initial = _number("Schedule", "initial", initial)
+        self.multipliers = _by_epoch("Schedule", "epoch_to_multiplier", epoch_to_multiplier)
+        self.value = self.value_at(0)
+
+    def value_at(self, epoch: int) -> float:
+        return math.prod((m for since, m in self.multipliers if since <= epoch), start=self.initial)
+
+
+class Switch(EpochValue):
+    """From each named epoch on, the value is the one given for it."""
+
+    _settings = frozenset({"values"})
+
+    def __init__(self, initial: float, epoch_to_value: Mapping[int, float]) -> None:
+        start = (0, _number("Switch", "initial", initial))
+        self.values = (start, *_by_epoch("Switch", "epoch_to_value", epoch_to_value))
+        self.value = self.value_at(0)
+
+    def value_at(self, epoch: int) -> float:
+        return [value for since, value in self.values if since <= epoch][-1]
+
+
+class LambdaEpoch(EpochValue):
+    """The value is func(epoch, *args)."""
+
+    _settings = frozenset({"func", "args"})
+
+    def __init__(self, func: Callable[..., float], *args: Any) -> None:
+        if not callable(func):
+            raise _bad("LambdaEpoch", "func", func, "a function of the epoch")
+        self.func = func
+        self.args = args
+        self.value = self.value_at(0)
+
+    def value_at(self, epoch: int) -> float:
+        return _number("LambdaEpoch", f"the function's value at epoch {epoch}", self.func(epoch, *self.args))
+
+
+class DecreasingOnPlateau(Policy):
+    """Multiplies the value when more than `patience` epochs in a row made no progress, then waits anew.
+
+    Progress is `reference - new > max(atol, rtol * |reference|)` of the mean train loss, the reference being
+    the loss at the last progress; the first finite loss is progress, NaN never.
+    """
+
+    _settings = frozenset({"multiplier", "patience", "rtol", "atol"})
+
+    def __init__(self, initial: float, multiplier: float, patience: int, rtol: float = 0, atol: float = 0) -> None:
+        name = type(self).__name__
+        self.value = _number(name, "initial", initial)
+        self.multiplier = _number(name, "multiplier", multiplier)
+        self.patience = _count(name, "patience", patience)
+        self.rtol = _number(name, "rtol", rtol, least=0)
+        self.atol = _number(name, "atol", atol, least=0)
+        self.reference: float | None = None
+        self.epochs_waited = 0
+
+    def epoch_finished(
+        self,
+        epoch: int,
+        *,
+        train_losses: Sequence[float] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> None:
+        loss = _mean_loss(type(self).__name__, epoch, train_losses)
+        if self._is_progress(loss):
+            self.reference = loss
+            self.epochs_waited = 0
+            return
+        self.epochs_waited += 1
+        if self.epochs_waited > self.patience:
+            self.value *= self.multiplier
+            self.epochs_waited = 0
+
+    def _is_progress(self, loss: float) -> bool:
+        if not math.isfinite(loss):
+            return False
+        if self.reference is None:
+            return True
+        return self.reference - loss > max(self.atol, self.rtol * abs(self.reference))
+
+
+class LossStop(Policy):
+    """Ends the run when the mean train loss is not finite, or above first + (max_ratio - 1) · |first|."""
+
+    _settings = frozenset({"max_ratio"})
+
+    def __init__(self, max_ratio: float) -> None:
+        self.max_ratio = _number("LossStop", "max_ratio", max_ratio, least=1)
+        self.first: float | None = None
+
+    def epoch_finished(
+        self,
+        epoch: int,
+        *,
+        train_losses: Sequence[float] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> None:
+        loss = _mean_loss("LossStop", epoch, train_losses)
+        if not math.isfinite(loss):
+            raise EarlyStopping(f"epoch {epoch}: the mean train loss is {loss}")
+        if self.first is None:
+            self.first = loss
+        limit = self.first + (self.max_ratio - 1) * abs(self.first)
+        if loss > limit:
+            raise EarlyStopping(f"epoch {epoch}: the mean train loss {loss} is above {limit}")
+
+
+def _mean_loss(policy: str, epoch: int, train_losses: Sequence[float] | None) -> float:
+    if train_losses is None or len(train_losses) == 0:
+        raise BadInput(
+            f"{policy}: epoch {epoch} finished without train losses; expected one a step: "
+            "pass train_losses, and give the epoch at least one batch"
+        )
+    losses = [float(loss) for loss in train_losses]
+    try:
+        return math.fsum(losses) / len(losses)  # exact, so no CPU adds in another order
+    except (OverflowError, ValueError):  # a sum past 1e308, or infinities of both signs
+        return math.nan
+
+
+def _by_epoch(policy: str, name: str, values: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
+    pairs = [
+        (_count(policy, f"an epoch of {name}", epoch), _number(policy, f"{name}[{epoch}]", value))
+        for epoch, value in values.items()
+    ]
+    return tuple(sorted(pairs))
+
+
+def _number(policy: str, name: str, value: Any, least: float = -math.inf) -> float:
+    expected = "a number" if least == -math.inf else f"a number, at least {least}"
+    try:
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        raise _bad(policy, name, value, expected) from None
+    if not number >= least:
+        raise _bad(policy, name, value, expected)
+    return number
+
+
+def _count(policy: str, name: str, value: Any) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise _bad(policy, name, value, "a whole number, at least 0") from None
+    if count < 0:
+        raise _bad(policy, name, value, "a whole number, at least 0")
+    return count
+
+
+def _bad(policy: str, name: str, found: Any, expected: str) -> BadInput:
+    return BadInput(f"{policy}: {name} is {found!r}; expected {expected}: change the argument")

@@ -1,0 +1,125 @@
+"""Arrays of a state in one file that any safetensors reader opens, streamed out and mapped back. Knows no trees.
+
+    u64 header size | JSON header, padded to 8 | the arrays' bytes, end to end, widest elements first
+
+Element types that safetensors lacks are kept as raw bytes (U8); the state's own JSON has the true type.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samovar.errors import BadInput, Damaged
+from samovar.results.checked import CheckedWriter
+
+CHUNK_BYTES = 8 << 20
+_ITEM_TYPES = {
+    "bool": "BOOL", "int8": "I8", "uint8": "U8", "int16": "I16", "uint16": "U16", "float16": "F16",
+    "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32", "int64": "I64", "uint64": "U64",
+    "float64": "F64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array or tensor that is to be stored; `dtype` and `shape` are what a reader gets back."""
+
+    value: Any
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    item_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.item_bytes * int(np.prod(self.shape, dtype=np.int64))
+
+    def chunks(self) -> Iterator[memoryview]:
+        """The bytes in row-major order; copies only an array that does not lie so, or is on another device."""
+        if self.size_bytes == 0:
+            return
+        flat = memoryview(_flat_bytes(self.value, self.kind))
+        for start in range(0, len(flat), CHUNK_BYTES):
+            yield flat[start : start + CHUNK_BYTES]
+
+    def header(self, start: int) -> dict[str, Any]:
+        item_type = _ITEM_TYPES.get(self.dtype)
+        shape = list(self.shape) if item_type else [self.size_bytes]
+        return {"dtype": item_type or "U8", "shape": shape, "data_offsets": [start, start + self.size_bytes]}
+
+
+def as_array(value: object) -> Array | None:
+    """What to store for a numpy array or torch tensor, None for anything else."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or value.dtype.names is not None:
+            raise BadInput(
+                f"array of dtype {value.dtype}: holds Python objects or fields; expected numbers, strings of a fixed "
+                "length or times: convert it in state_dict()"
+            )
+        name = value.dtype.name if value.dtype.isnative and value.dtype.name in _ITEM_TYPES else value.dtype.str
+        return Array(value, "numpy", name, value.shape, value.dtype.itemsize)
+    torch = sys.modules.get("torch")  # a tensor can only come from a torch that is loaded
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    if value.layout != torch.strided or value.is_quantized:
+        raise BadInput(
+            f"tensor of layout {value.layout}: expected a dense, unquantized one: convert it in state_dict()"
+        )
+    return Array(value, "torch", str(value.dtype).removeprefix("torch."), tuple(value.shape), value.element_size())
+
+
+def _flat_bytes(value: Any, kind: str) -> Any:
+    if kind == "torch":
+        torch = sys.modules["torch"]
+        value = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        return value.reshape(-1).view(torch.uint8).numpy()
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+
+def write_arrays(writer: CheckedWriter, arrays: Mapping[str, Array]) -> None:
+    """Stream all arrays into one file. Widest elements first, so that each lies aligned in a memory map."""
+    names = sorted(arrays, key=lambda name: -_alignment(arrays[name]))
+    header, position = {}, 0
+    for name in names:
+        header[name] = arrays[name].header(position)
+        position += arrays[name].size_bytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    writer.write(len(text).to_bytes(8, "little") + text)
+    for name in names:
+        for chunk in arrays[name].chunks():
+            writer.write(chunk)
+
+
+def _alignment(array: Array) -> int:
+    return array.item_bytes if array.item_bytes in (1, 2, 4, 8, 16) else 1
+
+
+class ArraysFile:
+    """The arrays of a file that lies in memory (or in a memory map)."""
+
+    def __init__(self, data: memoryview) -> None:
+        try:
+            size = int.from_bytes(data[:8], "little")
+            header = json.loads(bytes(data[8 : 8 + size]))
+            self._places = {name: tuple(entry["data_offsets"]) for name, entry in header.items()}
+        except (ValueError, KeyError, TypeError) as error:
+            raise Damaged(
+                f"arrays file: cannot read its header ({error}); expected safetensors: restore a copy"
+            ) from error
+        self._data = data[8 + size :]
+
+    def load(self, name: str, kind: str, dtype: str, shape: list[int]) -> object:
+        """An array as it was stored: the same kind, type and shape, in private writable memory."""
+        start, stop = self._places[name]
+        data = self._data[start:stop]
+        if kind == "torch":
+            import torch  # only a state with tensors in it needs torch
+
+            item = getattr(torch, dtype)
+            return (torch.frombuffer(data, dtype=item) if len(data) else torch.empty(0, dtype=item)).reshape(shape)
+        return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape)

@@ -1,0 +1,105 @@
+"""What a run makes besides its state: logs and part files, all known to the directory, so that it can be rolled
+back. Knows names and lengths, not what is inside.
+
+    logs/metrics/000001.jsonl …   sealed segments, one a snapshot, until the finish joins them into logs/metrics.jsonl
+    evaluation/…                  part files, named by place
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+
+from samovar.errors import BadPath, Damaged
+from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
+from samovar.store import Store, Tail
+
+ROOTS = ("logs", "evaluation", "model")
+"""The only places that are rolled back; nothing else in a directory is ever removed."""
+
+Inventory = Mapping[str, FileRecord]
+
+
+class Artifacts:
+    """The files of a run so far. `inventory` is what a snapshot commits and a rollback restores."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._files: dict[str, FileRecord] = {}
+        self._tails: dict[str, Tail] = {}
+
+    @property
+    def inventory(self) -> Inventory:
+        return dict(self._files)
+
+    def roll_back(self, inventory: Inventory) -> None:
+        """Make the directory hold exactly the files of `inventory`; `Damaged` if one of them is not as it was."""
+        found = {entry.path: entry.size for root in ROOTS for entry in self._store.list(root)}
+        for path, record in inventory.items():
+            if found.get(path) != record.size:
+                raise Damaged(
+                    f"{path}: found {found.get(path, 'no')} bytes; the snapshot expects {record.size}: "
+                    "it was changed from outside; restore it from a copy"
+                )
+        for path in found.keys() - inventory.keys():
+            self._store.remove(path)
+        self._close_tails()
+        self._files = dict(inventory)
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[CheckedWriter]:
+        """A part file; it belongs to the run when it is whole."""
+        if PurePosixPath(path).parts[:1] not in [(root,) for root in ROOTS]:
+            raise BadPath(
+                f"{path}: artifacts live in {', '.join(ROOTS)}; expected a path in one of them: move it there"
+            )
+        with CheckedWriter(self._store, path) as writer:
+            yield writer
+        self._files[path] = writer.record
+
+    def append(self, log: str, line: bytes) -> None:
+        """Add to the open end of a log, for example `metrics.jsonl`."""
+        if log not in self._tails:
+            self._tails[log] = self._store.tail(log)
+        self._tails[log].append(line)
+
+    def seal(self) -> None:
+        """Turn the open ends into segments that count from the next commit on."""
+        for log in sorted(self._tails):
+            content = self._tails[log].content()
+            if content:
+                path = _segment(log, len(self._segments(log)) + 1)
+                self._files[path] = write_checked(self._store, path, content)
+        self._close_tails()
+
+    def join(self) -> None:
+        """Put each log's segments together under its final name; the segments stay until `drop_segments`."""
+        self.seal()
+        for log in sorted({_log_of(path) for path in self._files} - {None}, key=str):
+            assert log is not None
+            segments = self._segments(log)
+            with self.create(f"logs/{log}") as writer:
+                for path in segments:
+                    writer.write(map_checked(self._store, path, self._files[path]))
+            for path in segments:
+                del self._files[path]
+
+    def _segments(self, log: str) -> list[str]:
+        return sorted(path for path in self._files if _log_of(path) == log)
+
+    def _close_tails(self) -> None:
+        for tail in self._tails.values():
+            tail.close()
+        self._tails = {}
+
+
+def _segment(log: str, number: int) -> str:
+    name = PurePosixPath(log)
+    return f"logs/{name.stem}/{number:06d}{name.suffix}"
+
+
+def _log_of(path: str) -> str | None:
+    """The log that a path is a segment of."""
+    parts = PurePosixPath(path).parts
+    if len(parts) != 3 or parts[0] != "logs" or not PurePosixPath(path).stem.isdigit():
+        return None
+    return parts[1] + PurePosixPath(path).suffix

@@ -1,0 +1,167 @@
+"""A result directory as anybody may look at it. Reads only: whoever writes holds the lease (open_result.py).
+
+model_config.json   the effective config; when it exists, the directory is created
+script.py  all_files/  environment.json  lineage.json  params.json  status.json
+snapshot/  evaluation/  logs/  model/  inventory.json  external_stuff/
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from samovar.config import parse_config
+from samovar.errors import Damaged, NotOurs
+from samovar.results.checked import FileRecord, map_checked
+from samovar.results.lineage import Lineage, Source, result_id
+from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
+from samovar.results.state import read_state
+from samovar.results.status import Status
+from samovar.store import LeaseState, LocalStore, Store, lease_state
+
+CONFIG = "model_config.json"
+ENVIRONMENT = "environment.json"
+INVENTORY = "inventory.json"
+EXTERNAL = "external_stuff"
+FINISHED = "finished"  # the attribute: the inventory's record, and the position
+
+LinkState = Literal["good", "missing", "unfinished", "changed", "circle"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """One source in a chain, as it is now."""
+
+    depth: int
+    source: Source
+    state: LinkState
+
+
+class ResultDirectory:
+    """What a directory says of itself now."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = store.name
+
+    @property
+    def is_created(self) -> bool:
+        return self.store.size(CONFIG) is not None
+
+    @property
+    def is_finished(self) -> bool:
+        return FINISHED in self.store.attributes().values
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        return parse_config(self.store.read(CONFIG).decode(), f"{self.name}/{CONFIG}")
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        return Lineage.read(self.store)
+
+    @property
+    def code(self) -> Mapping[str, str]:
+        """Digests of the code in force: as created, or as accepted later."""
+        code: Mapping[str, str] = self.store.attributes().values.get("code", self.lineage.code)
+        return code
+
+    @property
+    def id(self) -> str:
+        return result_id(self.lineage.kind, self.config, self.lineage.sources, self.code)
+
+    @property
+    def status(self) -> Status | None:
+        return Status.read(self.store)
+
+    @property
+    def lease(self) -> LeaseState:
+        return lease_state(self.store)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        environment: dict[str, Any] = json.loads(self.store.read(ENVIRONMENT))
+        return environment
+
+    def describe_state(self) -> str:
+        """One line: what it is doing, or what became of it."""
+        if self.is_finished:
+            return "finished"
+        status, lease = self.status, self.lease
+        if lease.is_held:
+            return f"running, held by {lease.holder}"
+        if status is None:
+            return "created, nothing done yet"
+        if status.state == "running":
+            how = "silent" if lease.liveness == "silent" else "dead"
+            return f"{how}: {status.holder} was running, last seen {status.heartbeat}; start it again to go on"
+        return status.state
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes by top-level name."""
+        sizes: Counter[str] = Counter()
+        for entry in self.store.list():
+            sizes[entry.path.split("/")[0]] += entry.size
+        return dict(sorted(sizes.items()))
+
+    def chain(self) -> list[Link]:
+        """All sources, and theirs, depth first."""
+        return list(_follow(self, 0, ()))
+
+    def inventory(self) -> dict[str, FileRecord]:
+        """All files of a finished result, with what they must be."""
+        expected = FileRecord.from_json(self.store.attributes().values[FINISHED]["inventory"])
+        document = json.loads(bytes(map_checked(self.store, INVENTORY, expected)))
+        return {path: FileRecord.from_json(record) for path, record in document.items()}
+
+    def load_model(self) -> Snapshot:
+        """The final model, or, of an unfinished directory, the newest good snapshot."""
+        if self.is_finished:
+            finished = self.store.attributes().values[FINISHED]
+            inventory = self.inventory()
+            return Snapshot(0, read_state(self.store, "model", inventory), finished["position"], inventory)
+        problems = []
+        for name in committed_snapshots(self.store):
+            try:
+                return read_snapshot(self.store, name)
+            except Damaged as error:
+                problems.append(str(error))
+        raise NotOurs(
+            f"{self.name}: has no model yet ({'; '.join(problems) or 'no snapshot'}); expected a finished directory or "
+            "one with a snapshot: let it run first"
+        )
+
+
+def open_directory(path: Path | str) -> ResultDirectory:
+    """The result directory in a local folder, or `NotOurs`."""
+    folder = Path(path)
+    result = ResultDirectory(LocalStore(folder))
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "nothing there"
+        raise NotOurs(f"{folder}: {found}; expected a result directory: check the path")
+    if not result.is_created:
+        raise NotOurs(f"{folder}: has no {CONFIG}; expected a directory that Samovar made: check the path")
+    return result
+
+
+def _follow(result: ResultDirectory, depth: int, above: tuple[str, ...]) -> Iterator[Link]:
+    for source in result.lineage.sources:
+        if source.path in above:
+            yield Link(depth, source, "circle")
+            continue
+        try:
+            origin = open_directory(source.path)
+        except NotOurs:
+            yield Link(depth, source, "missing")
+            continue
+        yield Link(depth, source, _state_of(origin, source))
+        yield from _follow(origin, depth + 1, (*above, source.path))
+
+
+def _state_of(origin: ResultDirectory, source: Source) -> LinkState:
+    if origin.id != source.id:
+        return "changed"
+    return "good" if origin.is_finished else "unfinished"

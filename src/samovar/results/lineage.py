@@ -1,0 +1,57 @@
+"""Where a result comes from: its sources and its code, each by an id that is a hash of content, not a path."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from samovar.config.identity import identity
+from samovar.store import Store
+
+FILE = "lineage.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """An earlier result that this one was made from."""
+
+    key: str
+    """The config key that named it, for example `train_data.table`."""
+    path: str
+    id: str
+    version: int | None = None
+    """Of a table that grows; the id stays the same."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What was known of a result when it was begun."""
+
+    kind: str
+    sources: tuple[Source, ...]
+    code: Mapping[str, str]
+    """SHA-256 of script.py and of each file in all_files."""
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        return {source.key: source.id for source in self.sources}
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"format": 1, **asdict(self)}, indent=2).encode() + b"\n"
+
+    @classmethod
+    def read(cls, store: Store) -> Self:
+        record = json.loads(store.read(FILE))
+        return cls(record["kind"], tuple(Source(**source) for source in record["sources"]), record["code"])
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def result_id(kind: str, config: Mapping[str, Any], sources: Sequence[Source], code: Mapping[str, str]) -> str:
+    """The same for every directory that must hold the same bytes, wherever it lies."""
+    inputs = {source.key: source.id for source in sources}
+    content = {"kind": kind, "config": identity(config, inputs), "inputs": inputs, "code": dict(code)}
+    return digest(json.dumps(content, sort_keys=True).encode())[:32]

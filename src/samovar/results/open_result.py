@@ -1,0 +1,330 @@
+"""A result directory that this process holds and may write: the one life of every result.
+
+    begin ─▶ created ─▶ running ─▶ finished        begin again: says so, does nothing
+                          │ killed, stopped, failed
+                          ▼
+                        begin again: restore() gives the newest good snapshot, and all that was
+                        written after it is gone
+
+Everything written counts only from a commit on: `model_config.json` (created), the attribute `snapshots` (save),
+the attribute `finished` (finish).
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from samovar.config import compare, dump_config, to_csv
+from samovar.errors import Conflict, Damaged, NotOurs, Stopped
+from samovar.results.artifacts import Artifacts
+from samovar.results.checked import CheckedWriter, FileRecord, write_checked
+from samovar.results.directory import CONFIG, ENVIRONMENT, EXTERNAL, FINISHED, INVENTORY, ResultDirectory
+from samovar.results.environment import capture_environment, changed_versions
+from samovar.results.lineage import FILE as LINEAGE
+from samovar.results.lineage import Lineage, Source, digest
+from samovar.results.snapshot import FOLDER as SNAPSHOTS
+from samovar.results.snapshot import (
+    Snapshot,
+    committed_snapshots,
+    read_manifest,
+    read_snapshot,
+    remove_uncommitted,
+    write_snapshot,
+)
+from samovar.results.state import write_state
+from samovar.results.status import State, Status
+from samovar.store import Lease, take_lease, write_file
+from samovar.store.lease import HEARTBEAT_SECONDS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a directory is to become."""
+
+    kind: str
+    config: Mapping[str, Any]
+    """The effective config, after all overrides."""
+    script: bytes | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Other code and data that the script uses; kept in all_files."""
+    sources: Sequence[Source] = ()
+    init_from: ResultDirectory | None = None
+    """A model to start from when there is no snapshot yet."""
+    code_folder: Path | None = None
+    """Where the script lies, for its git state."""
+
+    @property
+    def code_files(self) -> dict[str, bytes]:
+        script = {} if self.script is None else {"script.py": self.script}
+        return {**script, **{f"all_files/{name}": data for name, data in self.files.items()}}
+
+    @property
+    def lineage(self) -> Lineage:
+        code = {name: digest(data) for name, data in self.code_files.items()}
+        return Lineage(self.kind, tuple(self.sources), code)
+
+
+class OpenResult:
+    """A directory between `begin` and the end of its `with` block."""
+
+    def __init__(self, directory: ResultDirectory, plan: Plan, lease: Lease | None) -> None:
+        self.directory = directory
+        self.notes: list[str] = []
+        """What the user should be told: settings that differ, versions that changed, a snapshot that was damaged."""
+        self._plan = plan
+        self._store = directory.store
+        self._lease = lease
+        self._artifacts = Artifacts(self._store)
+        self._status = Status("created", plan.kind)
+        self._status_lock = threading.Lock()
+        self._is_restored = False
+
+    @property
+    def is_finished(self) -> bool:
+        """The result is there already: nothing is to be done, and nothing can be written."""
+        return self._lease is None
+
+    def restore(self) -> Snapshot | None:
+        """Go back to the newest good snapshot, directory and all; else to the start (`init_from`, or None)."""
+        self._held()
+        damaged = []
+        for name in committed_snapshots(self._store):
+            try:
+                snapshot = read_snapshot(self._store, name)
+                self._artifacts.roll_back(snapshot.inventory)
+            except Damaged as error:
+                damaged.append(f"snapshot {name.number} is damaged: {error}")
+                continue
+            self.notes += [f"{problem}; going on from snapshot {snapshot.number}" for problem in damaged]
+            self._is_restored = True
+            self._say(position=snapshot.position)
+            return snapshot
+        if damaged:
+            raise Damaged(f"{self.directory.name}: no snapshot can be used: {'; '.join(damaged)}")
+        self._artifacts.roll_back({})
+        self._is_restored = True
+        return self._plan.init_from.load_model() if self._plan.init_from is not None else None
+
+    def save(self, tree: object, position: Any) -> None:
+        """Commit a snapshot of the state and of every artifact so far."""
+        lease = self._working()
+        self._artifacts.seal()
+        write_snapshot(self._store, lease, tree, position, self._artifacts.inventory)
+        self._say(position=position)
+
+    def append(self, log: str, line: Mapping[str, Any]) -> None:
+        """Add a line to a log, for example `metrics.jsonl`; it is kept from the next snapshot on."""
+        self._artifacts.append(log, json.dumps(line).encode() + b"\n")
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[CheckedWriter]:
+        """Write a part file, for example `evaluation/train/…`; it is kept from the next snapshot on."""
+        self._working()
+        with self._artifacts.create(path) as writer:
+            yield writer
+
+    def write_params(self, ledger: Mapping[str, Any]) -> None:
+        """Keep the ledger of parameters that were read."""
+        self._held()
+        write_file(self._store, "params.json", dump_config(ledger).encode())
+
+    def finish(self, tree: object, position: Any) -> None:
+        """Write the final model and say that all is done. Nothing may follow."""
+        lease = self._working()
+        self._artifacts.join()
+        inventory = {**self._artifacts.inventory, **write_state(self._store, "model", tree)}
+        text = json.dumps({path: asdict(record) for path, record in sorted(inventory.items())}, indent=1)
+        record = write_checked(self._store, INVENTORY, text.encode())
+        lease.commit(**{FINISHED: {"inventory": asdict(record), "position": position}})
+        lease.stop_beating()
+        _clean_after_finish(self.directory, inventory)
+        self._say("finished", position=position)
+
+    # Beginning and ending
+
+    def create_or_check(self, accept_script: bool) -> None:
+        """Make the directory, or make sure that it is this plan's."""
+        self._store.sweep()
+        if not self.directory.is_created:
+            self._create()
+            self._say("created")
+        else:
+            self.notes += _check_config(self.directory, self._plan)
+            self._check_script(accept_script)
+            changes = changed_versions(self.directory.environment, capture_environment())
+            self.notes += [f"not the same as when this began, so bits may differ: {change}" for change in changes]
+        remove_uncommitted(self._store, committed_snapshots(self._store))
+
+    def _create(self) -> None:
+        for name, data in self._plan.code_files.items():
+            write_file(self._store, name, data)
+        environment = json.dumps(capture_environment(self._plan.code_folder), indent=2)
+        write_file(self._store, ENVIRONMENT, environment.encode() + b"\n")
+        write_file(self._store, LINEAGE, self._plan.lineage.to_bytes())
+        self._store.create_if_absent(CONFIG, dump_config(self._plan.config).encode())
+
+    def _check_script(self, accept_script: bool) -> None:
+        old, new = dict(self.directory.code), dict(self._plan.lineage.code)
+        changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        if changed and not accept_script:
+            raise Conflict(
+                f"{self.directory.name}: {', '.join(changed)} changed since this run began; expected the same code, so "
+                "that the result can be explained: bring it back, start a new directory, or go on with --accept-script"
+            )
+        if changed:
+            self._accept_script(old, new, changed)
+        for name, data in self._plan.code_files.items():  # a kill may have come between the commit and this
+            if self._store.size(name) is None or digest(self._store.read(name)) != new[name]:
+                write_file(self._store, name, data)
+
+    def _accept_script(self, old: dict[str, str], new: dict[str, str], changed: list[str]) -> None:
+        changes = list(self._store.attributes().values.get("script_changes", []))
+        number = len(changes) + 1
+        for name in changed:
+            if name in old:
+                write_file(self._store, _archive_name(name, number), self._store.read(name))
+        snapshots = committed_snapshots(self._store)
+        position = read_manifest(self._store, snapshots[0])["position"] if snapshots else None
+        changes.append({"number": number, "files": changed, "position": position})
+        self._held().commit(code=new, script_changes=changes)
+        self.notes.append(f"the code changed at position {position}: {', '.join(changed)}; the old is kept")
+
+    def start(self, heartbeat_seconds: float | None) -> None:
+        self._say("running")
+        if heartbeat_seconds is not None:
+            self._held().keep_beating(self._say, heartbeat_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lease is None:
+            return
+        self._lease.stop_beating()
+        try:
+            if not self.directory.is_finished:
+                is_stop = error is None or isinstance(error, Stopped | KeyboardInterrupt)
+                self._end_with("stopped", None) if is_stop else self._end_with("failed", error)
+        finally:
+            self._lease.release()
+            self._lease = None
+
+    def _end_with(self, state: State, error: BaseException | None) -> None:
+        described = {"type": type(error).__name__, "message": str(error)} if error is not None else None
+        try:
+            self._held()
+            self._say(state, error=described)
+        except Exception as failure:
+            if error is None:
+                raise
+            error.add_note(f"and status.json could not be written: {failure}")
+
+    def _say(self, state: State | None = None, **changes: Any) -> None:
+        with self._status_lock:
+            lease = self._held()
+            self._status = replace(self._status, state=state or self._status.state, holder=lease.holder, **changes)
+            self._status.write(self._store)
+
+    def _working(self) -> Lease:
+        if not self._is_restored and self._lease is not None:
+            raise Conflict(
+                f"{self.directory.name}: written to before restore(); expected to know first what is there: "
+                "call restore() after begin()"
+            )
+        return self._held()
+
+    def _held(self) -> Lease:
+        if self._lease is None:
+            raise Conflict(f"{self.directory.name}: is finished; a result is never overwritten: start a new directory")
+        self._lease.check()
+        return self._lease
+
+
+def begin(
+    directory: ResultDirectory,
+    plan: Plan,
+    *,
+    accept_script: bool = False,
+    heartbeat_seconds: float | None = HEARTBEAT_SECONDS,
+) -> OpenResult:
+    """Start, or go on with, a result; use it in a `with` block. A finished one comes back as `is_finished`."""
+    _refuse_foreign(directory)
+    if directory.is_finished:
+        return _finished(directory, plan)
+    lease = take_lease(directory.store)
+    try:
+        if directory.is_finished:
+            lease.release()
+            return _finished(directory, plan)
+        result = OpenResult(directory, plan, lease)
+        result.create_or_check(accept_script)
+        result.start(heartbeat_seconds)
+        return result
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _finished(directory: ResultDirectory, plan: Plan) -> OpenResult:
+    result = OpenResult(directory, plan, None)
+    result.notes = _check_config(directory, plan)
+    if _was_killed_after_finish(directory):
+        with take_lease(directory.store) as lease:
+            directory.store.sweep()
+            _clean_after_finish(directory, directory.inventory())
+            position = directory.store.attributes().values[FINISHED]["position"]
+            Status("finished", plan.kind, lease.holder, position=position).write(directory.store)
+    return result
+
+
+def _was_killed_after_finish(directory: ResultDirectory) -> bool:
+    status, lease = directory.status, directory.lease
+    is_told = status is not None and status.state == "finished"
+    return not lease.is_held and (lease.holder is not None or not is_told)
+
+
+def _clean_after_finish(directory: ResultDirectory, inventory: Mapping[str, FileRecord]) -> None:
+    """Remove what only an unfinished run needs: snapshots and the logs' segments."""
+    directory.store.remove_tree(SNAPSHOTS)
+    for folder in sorted({entry.path.rpartition("/")[0] for entry in directory.store.list("logs")} - {"logs"}):
+        if not any(path.startswith(f"{folder}/") for path in inventory):
+            directory.store.remove_tree(folder)
+
+
+def _refuse_foreign(directory: ResultDirectory) -> None:
+    if directory.store.attributes().version > 0:
+        return
+    foreign = [entry.path for entry in directory.store.list() if not entry.path.startswith(f"{EXTERNAL}/")]
+    if CONFIG in foreign:
+        raise NotOurs(
+            f"{directory.name}: has a {CONFIG} but not its hidden .samovar folder; expected both: "
+            "copy the directory again, with hidden files (cp -r DIR, not DIR/*)"
+        )
+    if foreign:
+        raise NotOurs(
+            f"{directory.name}: holds {len(foreign)} files that Samovar did not make, for example {foreign[0]}; "
+            "expected a new or empty directory: choose another one"
+        )
+
+
+def _check_config(directory: ResultDirectory, plan: Plan) -> list[str]:
+    found = compare(directory.config, plan.config, directory.lineage.inputs, plan.lineage.inputs)
+    if found.conflicts.rows:
+        raise Conflict(
+            f"{directory.name}: belongs to another config; expected the same one. The difference:\n"
+            f"{to_csv(found.conflicts)}Use another directory, or the config that it was made with"
+        )
+    return [f"{key} differs from when this began: {old} → {new}" for key, (old, new) in found.allowed.rows.items()]
+
+
+def _archive_name(name: str, number: int) -> str:
+    if name == "script.py":
+        return f"script.{number}.py"
+    return name.replace("all_files/", f"all_files.{number}/", 1)

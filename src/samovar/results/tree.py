@@ -1,0 +1,141 @@
+"""State trees as JSON: every Python value that a run's state is made of, back exactly as it was. Knows no files.
+
+Plain JSON where it can be; else an object with one key that begins with '$':
+
+    {"$tuple": […]}   {"$dict": [[key, value], …]}   {"$set": […]}   {"$bytes": "base64"}   {"$complex": [re, im]}
+    {"$float": "nan" | "inf" | "-inf"}   {"$scalar": ["<f4", "hex of its bytes"]}
+    {"$array": name, "kind": "numpy" | "torch", "dtype": …, "shape": […]}: the bytes are in the arrays file
+"""
+
+import base64
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from samovar.errors import BadInput, Damaged
+from samovar.results.arrays import Array, as_array
+
+Json = Any
+
+
+def encode_tree(tree: object) -> tuple[Json, dict[str, Array]]:
+    """The tree as JSON, and its arrays by name."""
+    encoder = _Encoder()
+    return encoder.encode(tree, ()), encoder.arrays
+
+
+class _Encoder:
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._open: set[int] = set()
+
+    def encode(self, value: object, path: tuple[object, ...]) -> Json:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if isinstance(value, float) and not isinstance(value, np.generic):
+            return _encode_float(value)
+        array = as_array(value)
+        if array is not None:
+            name = self._free_name(path)
+            self.arrays[name] = array
+            return {"$array": name, "kind": array.kind, "dtype": array.dtype, "shape": list(array.shape)}
+        if isinstance(value, np.generic):
+            return {"$scalar": [value.dtype.str, value.tobytes().hex()]}
+        if isinstance(value, bytes):
+            return {"$bytes": base64.b64encode(value).decode()}
+        if isinstance(value, complex):
+            return {"$complex": [_encode_float(value.real), _encode_float(value.imag)]}
+        return self._encode_container(value, path)
+
+    def _encode_container(self, value: object, path: tuple[object, ...]) -> Json:
+        if not isinstance(value, dict | list | tuple | set | frozenset):
+            raise BadInput(
+                f"state at {_show(path)}: found {type(value).__module__}.{type(value).__qualname__}; a snapshot holds "
+                "numbers, strings, bytes, None, arrays, tensors and dicts, lists, tuples, sets of them: "
+                "turn it into these in state_dict()"
+            )
+        if id(value) in self._open:
+            raise BadInput(f"state at {_show(path)}: contains itself; expected a tree: cut the circle in state_dict()")
+        self._open.add(id(value))
+        try:
+            if isinstance(value, dict):
+                return self._encode_dict(value, path)
+            items = [self.encode(item, (*path, index)) for index, item in enumerate(_ordered(value))]
+            return items if isinstance(value, list) else {_container_tag(value): items}
+        finally:
+            self._open.remove(id(value))
+
+    def _encode_dict(self, value: dict[object, object], path: tuple[object, ...]) -> Json:
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: self.encode(item, (*path, key)) for key, item in value.items()}
+        pairs = [[self.encode(key, (*path, "key")), self.encode(item, (*path, key))] for key, item in value.items()]
+        return {"$dict": pairs}
+
+    def _free_name(self, path: tuple[object, ...]) -> str:
+        name = "/".join(str(part) for part in path) or "value"
+        return name if name not in self.arrays and name != "__metadata__" else f"{name}#{len(self.arrays)}"
+
+
+def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> Any:
+    """The tree back from its JSON; `load_array` gives an array for its node."""
+    if isinstance(node, list):
+        return [decode_tree(item, load_array) for item in node]
+    if not isinstance(node, dict):
+        return node
+    tag = next((key for key in node if key.startswith("$")), None)
+    if tag is None:
+        return {key: decode_tree(item, load_array) for key, item in node.items()}
+    content = node[tag]
+    if tag == "$array":
+        return load_array(node)
+    if tag == "$dict":
+        return {decode_tree(key, load_array): decode_tree(item, load_array) for key, item in content}
+    if tag in _CONTAINERS:
+        return _CONTAINERS[tag](decode_tree(item, load_array) for item in content)
+    if tag in _SCALARS:
+        return _SCALARS[tag](content)
+    raise Damaged(
+        f"state tree: unknown mark {tag!r}; expected a snapshot of this version: use the Samovar that wrote it"
+    )
+
+
+def _encode_float(value: float) -> Json:
+    return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+
+
+def _decode_complex(parts: list[Json]) -> complex:
+    real, imaginary = (decode_tree(part, lambda name: None) for part in parts)
+    return complex(real, imaginary)
+
+
+def _decode_scalar(content: list[str]) -> object:
+    dtype, data = content
+    return np.frombuffer(bytes.fromhex(data), dtype=np.dtype(dtype))[0]
+
+
+_CONTAINERS: dict[str, Callable[[Any], object]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
+_SCALARS: dict[str, Callable[[Any], object]] = {
+    "$float": float,
+    "$bytes": base64.b64decode,
+    "$complex": _decode_complex,
+    "$scalar": _decode_scalar,
+}
+
+
+def _container_tag(value: object) -> str:
+    return "$tuple" if isinstance(value, tuple) else "$set" if isinstance(value, set) else "$frozenset"
+
+
+def _ordered(value: Any) -> list[Any]:
+    """A set has no order of its own, and the same state must give the same bytes."""
+    return (
+        sorted(value, key=lambda item: (type(item).__name__, repr(item)))
+        if isinstance(value, set | frozenset)
+        else list(value)
+    )
+
+
+def _show(path: tuple[object, ...]) -> str:
+    return "/".join(str(part) for part in path) or "the root"

@@ -1,0 +1,162 @@
+"""The seam of every store: immutable files, attributes of directories, leases. Knows nothing of results or tables.
+
+Only two things make files count: `create_if_absent`, and a change of attributes (`compare_and_set`). Both let
+exactly one caller win. A lease (lease.py) is built from the second, so every commit under it is fenced.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self
+
+Json = Any  # what the json module reads and writes
+Liveness = Literal["alive", "silent", "dead"]
+"""alive: leave it alone; silent: there, but its heartbeat is older than the lease time; dead: gone."""
+
+LEASE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of a store."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """The attributes of a directory at one moment; `version` counts its changes."""
+
+    version: int = 0
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+
+class Writer(ABC):
+    """A file in the making. It appears under its name, whole and durable, on `close`, and never on `abort`."""
+
+    @abstractmethod
+    def write(self, data: bytes | memoryview) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def abort(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+class Tail(ABC):
+    """The open end of a log: a plain file that grows, and may be lost with its process."""
+
+    @abstractmethod
+    def append(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def content(self) -> bytes: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Grip(ABC):
+    """A lease holder's sign of life. `record` is what others need to judge it (see `Store.liveness`)."""
+
+    record: Mapping[str, Json]
+
+    @abstractmethod
+    def beat(self) -> None: ...
+
+    @abstractmethod
+    def drop(self) -> None: ...
+
+
+class Store(ABC):
+    """A tree of immutable files, small attributes and leases.
+
+    Paths are relative names joined by '/'; '' is the root. A write that returned survives power loss.
+    """
+
+    name: str
+    """For messages: where it lies."""
+
+    @abstractmethod
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        """The bytes [start, stop) of a file; `NotFound` when there is none."""
+
+    @abstractmethod
+    def map(self, path: str) -> memoryview:
+        """A whole file as writable private memory: changes stay in this process; copies nothing if it can."""
+
+    @abstractmethod
+    def create(self, path: str) -> Writer:
+        """A writer for `path`; on close it replaces what stood there."""
+
+    @abstractmethod
+    def create_if_absent(self, path: str, data: bytes) -> None:
+        """Write a small file that must not exist yet; `AlreadyExists` for all callers but one."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Sequence[Entry]:
+        """All files below a directory, sorted by path; nothing if it does not exist."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is no error. After power loss it may be back."""
+
+    @abstractmethod
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory for good, with all that is below it and its attributes."""
+
+    @abstractmethod
+    def attributes(self, directory: str = "") -> Attributes:
+        """The newest attributes; version 0 and no values when none were ever set."""
+
+    @abstractmethod
+    def compare_and_set(self, directory: str, expected: Attributes, values: Mapping[str, Json]) -> Attributes | None:
+        """Set all values if nobody has since `expected` was read; None when somebody has."""
+
+    @abstractmethod
+    def tail(self, name: str) -> Tail:
+        """Start the open end of a log anew; an older one of that name is forgotten."""
+
+    @abstractmethod
+    def grip(self, directory: str) -> Grip:
+        """Show life for a lease that is about to be taken."""
+
+    @abstractmethod
+    def liveness(self, record: Mapping[str, Json]) -> Liveness:
+        """Whether the holder that wrote a grip's record still lives, as seen from here."""
+
+    @abstractmethod
+    def sweep(self) -> None:
+        """Remove what killed processes left unfinished. Only a lease's holder calls it."""
+
+    def size(self, path: str) -> int | None:
+        """The size of a file, None when there is none."""
+        return next((entry.size for entry in self.list(path) if entry.path == path), None)
+
+    def set_attributes(self, directory: str, **values: Json) -> Attributes:
+        """Change some attributes, whatever others do at the same time. Not fenced: see `Lease.commit`."""
+        while True:
+            current = self.attributes(directory)
+            changed = self.compare_and_set(directory, current, {**current.values, **values})
+            if changed is not None:
+                return changed
+
+
+def write_file(store: Store, path: str, data: bytes) -> None:
+    """Create or replace one small file."""
+    with store.create(path) as writer:
+        writer.write(data)

@@ -1,0 +1,55 @@
+"""The few system calls that change a local disk, one method each, so that tests can kill, fail or record any.
+
+Reading is not here: it changes nothing.
+"""
+
+import os
+from pathlib import Path
+
+
+class Disk:
+    """The real disk. A subclass in samovar.testing.disks may die, fail or record at each call."""
+
+    def create(self, path: Path) -> int:
+        """A new file, open for appending and reading; it must not exist."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        return os.write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def replace(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        os.link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: Path) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
+
+    def fsync_folder(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def touch(self, descriptor: int) -> None:
+        """Move a file's time to now: a heartbeat."""
+        os.utime(descriptor)
+
+    def write_all(self, descriptor: int, data: bytes | memoryview) -> None:
+        rest = memoryview(data).cast("B")
+        while rest:
+            rest = rest[self.write(descriptor, rest) :]

@@ -1,0 +1,178 @@
+"""The right to work in a directory, and the fence around its commits. Built on attributes, so any store has it.
+
+take    compare-and-set {epoch: n+1, holder: me}   only one of several challengers wins
+commit  compare-and-set {…}, only while epoch = n  every taking changes the version, so a holder that was
+                                                   replaced loses the race for the next version: a fence
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from samovar.errors import LeaseHeld, LeaseLost, SamovarError, StoreError
+from samovar.store.base import LEASE_SECONDS, Attributes, Grip, Json, Liveness, Store
+
+HEARTBEAT_SECONDS = 10.0
+LEASE = "lease"  # the attribute
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds, or held, a directory."""
+
+    host: str
+    pid: int
+    since: str
+
+    @classmethod
+    def here(cls) -> Self:
+        return cls(socket.gethostname(), os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+@dataclass(frozen=True)
+class LeaseState:
+    """What the attributes say of a directory's lease."""
+
+    epoch: int
+    holder: Holder | None
+    liveness: Liveness
+
+    @property
+    def is_held(self) -> bool:
+        return self.holder is not None and self.liveness == "alive"
+
+
+def lease_state(store: Store, directory: str = "") -> LeaseState:
+    return _state_of(store, store.attributes(directory))
+
+
+def _state_of(store: Store, attributes: Attributes) -> LeaseState:
+    record: Mapping[str, Json] = attributes.values.get(LEASE, {})
+    if not record or record["holder"] is None:
+        return LeaseState(record.get("epoch", 0), None, "dead")
+    return LeaseState(record["epoch"], Holder(**record["holder"]), store.liveness(record["grip"]))
+
+
+class Lease:
+    """A held lease. Not for use in a forked child: the lease stays with the process that took it."""
+
+    def __init__(self, store: Store, directory: str, epoch: int, holder: Holder, grip: Grip) -> None:
+        self.epoch = epoch
+        self.holder = holder
+        self._name = _name(store, directory)
+        self._store = store
+        self._directory = directory
+        self._grip: Grip | None = grip
+        self._heart: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._heart_error: Exception | None = None
+
+    def check(self) -> Attributes:
+        """The directory's attributes, if the lease is still ours; else `LeaseLost`."""
+        if self._heart_error is not None:
+            raise self._heart_error
+        if self._grip is None or os.getpid() != self.holder.pid:
+            raise LeaseLost(f"lease of epoch {self.epoch} ({self.holder}): used after its end, or in a forked process")
+        attributes = self._store.attributes(self._directory)
+        if attributes.version == 0:
+            raise StoreError(
+                f"{self._name}: vanished while {self.holder} worked in it; expected its "
+                "attributes to be there: bring it back (was it moved, or its disk unmounted?) and start again"
+            )
+        current = attributes.values.get(LEASE, {})
+        if current.get("epoch") != self.epoch:
+            holder = current.get("holder")
+            successor = str(Holder(**holder)) if holder else "another process"
+            raise LeaseLost(
+                f"{self._name}: {successor} took it over with epoch {current.get('epoch')} from our epoch "
+                f"{self.epoch}, because we gave no sign of life for {LEASE_SECONDS:.0f} s; "
+                "nothing more is written here: let that process go on"
+            )
+        return attributes
+
+    def commit(self, **values: Json) -> None:
+        """Change attributes as the holder: all of them, or none and `LeaseLost`."""
+        while True:
+            attributes = self.check()
+            if self._store.compare_and_set(self._directory, attributes, {**attributes.values, **values}) is not None:
+                return
+
+    def beat(self) -> None:
+        if self._grip is not None:
+            self._grip.beat()
+
+    def keep_beating(self, also: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> None:
+        """Beat, and call `also`, every few seconds from a thread; its failure is raised by the next `check`."""
+        self._heart = threading.Thread(target=self._beat_forever, args=(also, seconds), name="lease", daemon=True)
+        self._heart.start()
+
+    def _beat_forever(self, also: Callable[[], None], seconds: float) -> None:
+        while not self._stopping.wait(seconds):
+            try:
+                self.beat()
+                also()
+            except SamovarError as error:
+                self._heart_error = error
+                return
+
+    def stop_beating(self) -> None:
+        self._stopping.set()
+        if self._heart is not None and self._heart is not threading.current_thread():
+            self._heart.join()
+        self._heart = None
+
+    def release(self) -> None:
+        """Give the directory back. Without effect when it was lost or released already."""
+        self.stop_beating()
+        if self._grip is None or os.getpid() != self.holder.pid:
+            return
+        self._heart_error = None
+        self._grip.drop()  # from here on others may take it
+        try:
+            self.commit(**{LEASE: {"epoch": self.epoch, "holder": None}})
+        except LeaseLost:
+            pass  # the successor's record stands, and is right
+        finally:
+            self._grip = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _name(store: Store, directory: str) -> str:
+    return f"{store.name}/{directory}" if directory else store.name
+
+
+def take_lease(store: Store, directory: str = "") -> Lease:
+    """Become the holder, or `LeaseHeld` with the name of the one who is."""
+    grip = store.grip(directory)
+    try:
+        while True:
+            attributes = store.attributes(directory)
+            state = _state_of(store, attributes)
+            if state.is_held:
+                raise LeaseHeld(
+                    f"{_name(store, directory)} is in use by {state.holder}; one process may work in it at a time: "
+                    "wait for it, or stop it and start again"
+                )
+            holder = Holder.here()
+            epoch = state.epoch + 1
+            record = {"epoch": epoch, "holder": asdict(holder), "grip": grip.record}
+            if store.compare_and_set(directory, attributes, {**attributes.values, LEASE: record}) is not None:
+                return Lease(store, directory, epoch, holder, grip)
+    except BaseException:
+        grip.drop()
+        raise

@@ -1,0 +1,82 @@
+"""How a local lease holder shows that it lives, and how others see that it does not.
+
+The holder locks a file of its own (a POSIX record lock: the kernel drops it when the process ends, however it
+ends, and a forked child does not inherit it) and touches it as its heartbeat. The lock file is opened by nobody
+else in the holder's process, because closing any descriptor of it would drop the lock.
+"""
+
+import fcntl
+import os
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from samovar.store.base import LEASE_SECONDS, Grip, Json, Liveness
+from samovar.store.disk import Disk
+from samovar.store.process import ProcessName
+
+_FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, len, pid
+
+
+class LocalGrip(Grip):
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self._path = path
+        self._disk = disk
+        self._descriptor = disk.create(path)
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.record = {
+            "file": path.name,
+            "inode": os.fstat(self._descriptor).st_ino,
+            "process": asdict(ProcessName.of_this_process()),
+        }
+
+    def beat(self) -> None:
+        with suppress(OSError):  # a heartbeat that cannot be shown is a silent one: others judge it so
+            self._disk.touch(self._descriptor)
+
+    def drop(self) -> None:
+        with suppress(OSError):
+            self._disk.unlink(self._path)
+        with suppress(OSError):
+            self._disk.close(self._descriptor)
+
+
+def judge(folder: Path, record: Mapping[str, Json], now: float) -> Liveness:
+    """Alive, silent or dead: what a grip's record and its lock file tell."""
+    process = ProcessName(**record["process"])
+    path = folder / record["file"]
+    try:
+        stat = path.stat()
+    except OSError:
+        return "dead"  # released, swept, or never copied along
+    if stat.st_ino != record["inode"]:
+        return "dead"  # a copy of the directory: the lease stayed with the original
+    if not _has_sign_of_life(path, process):
+        return "dead"
+    return "alive" if now - stat.st_mtime <= LEASE_SECONDS else "silent"
+
+
+def _has_sign_of_life(path: Path, process: ProcessName) -> bool:
+    if process.is_this_process:
+        return True  # and we must not open the file
+    if _is_locked(path):
+        return True
+    if process.can_be_seen:
+        return process.is_running
+    # Another machine's lock may be invisible here, a container's or an earlier boot's is not: those are gone.
+    return not process.is_on_this_machine
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+        return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
+    finally:
+        os.close(descriptor)

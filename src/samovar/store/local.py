@@ -1,0 +1,372 @@
+"""A store in a local folder. Knows the folder and the disk below it, and nothing of what the files mean.
+
+    <root>/…                              the files
+    <root>/.samovar/tmp/<process>-<n>     files in the making
+    <root>/.samovar/attributes/…/@<n>     one file a change of attributes; the highest number holds
+    <root>/.samovar/locks/<process>-<n>   a lease holder's sign of life (life.py)
+    <root>/.samovar/open/<name>           open ends of logs
+
+A file is written beside, fsynced, renamed into place, and its folder fsynced. A change of attributes is a hard
+link to the next number, which fails if somebody was first.
+"""
+
+import errno
+import json
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from samovar.errors import AlreadyExists, BadPath, Damaged, NotFound
+from samovar.native import hash_bytes
+from samovar.store.base import Attributes, Entry, Grip, Json, Liveness, Store, Tail, Writer
+from samovar.store.disk import Disk
+from samovar.store.faults import store_error
+from samovar.store.life import LocalGrip, judge
+from samovar.store.paths import RESERVED, split_file, split_path
+from samovar.store.scratch import ScratchNames
+
+# A stale holder could win a number that was already taken and removed again. It then finds newer numbers, and
+# knows, as long as more versions are kept than pass between its link and its look.
+KEPT_VERSIONS = 64
+
+
+class LocalStore(Store):
+    """All files below `root`. The constructor touches nothing; the folder is made by the first write."""
+
+    def __init__(self, root: Path | str, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> None:
+        self.root = Path(root)
+        self.name = str(root)
+        self._disk = disk or Disk()
+        self._clock = clock
+        self._own = self.root / RESERVED
+        self._names = ScratchNames()
+        self._root_was_there = False
+
+    # Files
+
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        with self._reading(path) as descriptor:
+            return _read_range(descriptor, start, stop)
+
+    def map(self, path: str) -> memoryview:
+        with self._reading(path) as descriptor:
+            if os.fstat(descriptor).st_size == 0:
+                return memoryview(bytearray())  # an empty file cannot be mapped
+            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+
+    def create(self, path: str) -> Writer:
+        target = self._file(path)
+        return _LocalWriter(self, path, target)
+
+    def create_if_absent(self, path: str, data: bytes) -> None:
+        target = self._file(path)
+        with self._translated("create", path):
+            self.make_folder(target.parent)
+            if not self._link_new(target, data):
+                raise AlreadyExists(f"{target}: exists already; expected to be its first writer: read it instead")
+
+    def list(self, prefix: str = "") -> Sequence[Entry]:
+        top = self._place(prefix)
+        with self._translated("list", prefix):
+            if top.is_file():
+                return [Entry(prefix, top.stat().st_size)]
+            return sorted(self._walk(top), key=lambda entry: entry.path)
+
+    def _walk(self, folder: Path) -> Iterator[Entry]:
+        try:
+            found = list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for item in found:
+            if item.path == str(self._own):
+                continue
+            if item.is_dir(follow_symlinks=False):
+                yield from self._walk(Path(item.path))
+            elif item.is_file(follow_symlinks=False):
+                path = Path(item.path).relative_to(self.root).as_posix()
+                yield Entry(path, item.stat(follow_symlinks=False).st_size)
+
+    def remove(self, path: str) -> None:
+        target = self._file(path)
+        with self._translated("remove", path), suppress(FileNotFoundError):
+            self._disk.unlink(target)
+
+    def remove_tree(self, path: str) -> None:
+        with self._translated("remove", path):
+            for folder, kept in ((self._place(path), self._own), (self._attribute_folder(path), None)):
+                if folder.is_dir():
+                    self._remove_folder(folder, kept)
+                    self._disk.fsync_folder(folder if folder == self.root else folder.parent)
+
+    def _remove_folder(self, folder: Path, keep: Path | None) -> None:
+        for item in sorted(os.scandir(folder), key=lambda item: item.name):
+            if Path(item.path) == keep:
+                continue
+            if item.is_dir(follow_symlinks=False):
+                self._remove_folder(Path(item.path), keep)
+            else:
+                self._disk.unlink(Path(item.path))
+        if folder != self.root:
+            self._disk.rmdir(folder)
+
+    # Attributes
+
+    def attributes(self, directory: str = "") -> Attributes:
+        folder = self._attribute_folder(directory)
+        with self._translated("read the attributes of", directory):
+            while True:
+                versions = _versions(folder)
+                if not versions:
+                    return Attributes()
+                with suppress(FileNotFoundError):  # removed since we looked: there are newer ones
+                    return _decode_attributes(folder / _version_name(versions[-1]), versions[-1])
+
+    def compare_and_set(self, directory: str, expected: Attributes, values: Mapping[str, Json]) -> Attributes | None:
+        folder = self._attribute_folder(directory)
+        version = expected.version + 1
+        with self._translated("set attributes of", directory):
+            self.make_folder(folder)
+            if not self._link_new(folder / _version_name(version), _encode_attributes(values)):
+                return None
+            versions = _versions(folder)
+            if not versions:
+                raise _gone(folder)
+            if versions[-1] - version >= KEPT_VERSIONS:
+                self._disk.unlink(folder / _version_name(version))
+                return None
+            for old in versions:
+                if old <= version - KEPT_VERSIONS:
+                    with suppress(FileNotFoundError):  # another one removes them too
+                        self._disk.unlink(folder / _version_name(old))
+        return Attributes(version, dict(values))
+
+    # Leases, logs and leftovers
+
+    def tail(self, name: str) -> Tail:
+        split_path(name)
+        with self._translated("open", name):
+            folder = self._own / "open"
+            self.make_folder(folder)
+            path = folder / name.replace("/", "--")
+            with suppress(FileNotFoundError):
+                self._disk.unlink(path)  # a replaced holder may still write to the old one: it has no name now
+            return _LocalTail(self, path, self._disk.create(path))
+
+    def grip(self, directory: str) -> Grip:
+        with self._translated("take the lease of", directory):
+            folder = self._own / "locks"
+            self.make_folder(folder)
+            return LocalGrip(folder / self._names.next(), self._disk)
+
+    def liveness(self, record: Mapping[str, Json]) -> Liveness:
+        return judge(self._own / "locks", record, self._clock())
+
+    def sweep(self) -> None:
+        with self._translated("sweep", ""):
+            for folder, _, _ in os.walk(self.root):
+                self._disk.fsync_folder(Path(folder))  # a killed process may have left names that are not durable
+            left = [
+                *self._names.left_by_the_dead(self._own / "tmp"),
+                *self._names.left_by_the_dead(self._own / "locks"),
+            ]
+            open_ends = self._own / "open"
+            for path in [*left, *(sorted(open_ends.iterdir()) if open_ends.is_dir() else [])]:
+                with suppress(FileNotFoundError):
+                    self._disk.unlink(path)
+
+    # What the writers below use
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder and those above it, each of them durable; but not a root that was there and vanished."""
+        root_was_there = self._root_was_there  # before the look, or another thread could make it in between
+        if folder.is_dir():
+            self._root_was_there |= folder.is_relative_to(self.root)
+            return
+        if folder == self.root and root_was_there:
+            raise _gone(folder)
+        self.make_folder(folder.parent)
+        try:
+            self._disk.mkdir(folder)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+        self._disk.fsync_folder(folder.parent)
+
+    def scratch(self) -> tuple[Path, int]:
+        """A new file in the making and its descriptor."""
+        folder = self._own / "tmp"
+        self.make_folder(folder)
+        path = folder / self._names.next()
+        return path, self._disk.create(path)
+
+    def _link_new(self, target: Path, data: bytes) -> bool:
+        """Put a small durable file in place; False if there is one already."""
+        scratch, descriptor = self.scratch()
+        try:
+            try:
+                self._disk.write_all(descriptor, data)
+                self._disk.fsync(descriptor)
+            finally:
+                self._disk.close(descriptor)
+            try:
+                self._disk.link(scratch, target)
+            except FileExistsError:
+                return False
+            self._disk.fsync_folder(target.parent)
+            return True
+        finally:
+            with suppress(OSError):  # the sweep takes what could not be removed now
+                self._disk.unlink(scratch)
+
+    @contextmanager
+    def _translated(self, verb: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise store_error(error, verb, self.root / path, self.root) from error
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[int]:
+        target = self._file(path)
+        with self._translated("read", path):
+            try:
+                descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise NotFound(f"{target}: no such file; expected one that was created: check the name") from error
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def _place(self, path: str) -> Path:
+        return self._descend(split_path(path))
+
+    def _file(self, path: str) -> Path:
+        return self._descend(split_file(path))
+
+    def _descend(self, parts: tuple[str, ...]) -> Path:
+        """Where a path stands on the disk, having made sure that no link on the way leads out of the root."""
+        place = self.root
+        for part in parts:
+            place = place / part
+            if place.is_symlink():
+                raise BadPath(
+                    f"{place}: is a symbolic link; a store follows none, they could lead out of it: "
+                    "put the files themselves there"
+                )
+        return place
+
+    def _attribute_folder(self, directory: str) -> Path:
+        return self._own.joinpath("attributes", *split_path(directory))
+
+
+def _read_range(descriptor: int, start: int, stop: int | None) -> bytes:
+    size = os.fstat(descriptor).st_size
+    end = size if stop is None else min(stop, size)
+    pieces = []
+    while start < end and (piece := os.pread(descriptor, end - start, start)):
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)
+
+
+def _gone(folder: Path) -> OSError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+
+
+def _version_name(version: int) -> str:
+    return f"@{version:012d}"
+
+
+def _versions(folder: Path) -> list[int]:
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name[1:]) for name in names if name.startswith("@") and name[1:].isdigit())
+
+
+def _encode_attributes(values: Mapping[str, Json]) -> bytes:
+    body = json.dumps(values, allow_nan=False, sort_keys=True).encode()
+    return b"%016x\n%s\n" % (hash_bytes(body), body)
+
+
+def _decode_attributes(path: Path, version: int) -> Attributes:
+    checksum, _, body = path.read_bytes().partition(b"\n")
+    body = body.removesuffix(b"\n")
+    if checksum != b"%016x" % hash_bytes(body):
+        raise Damaged(
+            f"{path}: its checksum does not fit its content; expected attributes as they were written: "
+            "the disk damaged it; remove this file to go back to the state before"
+        )
+    return Attributes(version, json.loads(body))
+
+
+class _LocalWriter(Writer):
+    def __init__(self, store: LocalStore, path: str, target: Path) -> None:
+        self._store = store
+        self._disk = store._disk
+        self._path = path
+        self._target = target
+        with store._translated("create", path):
+            self._scratch, self._descriptor = store.scratch()
+        self._is_open = True
+
+    def write(self, data: bytes | memoryview) -> None:
+        try:
+            with self._store._translated("write", self._path):
+                self._disk.write_all(self._descriptor, data)
+        except BaseException:
+            self.abort()
+            raise
+
+    def close(self) -> None:
+        if not self._is_open:
+            return
+        try:
+            with self._store._translated("write", self._path):
+                self._disk.fsync(self._descriptor)
+                self._store.make_folder(self._target.parent)
+                self._disk.replace(self._scratch, self._target)
+                self._disk.fsync_folder(self._target.parent)
+        except BaseException:
+            self.abort()
+            raise
+        self._is_open = False
+        self._disk.close(self._descriptor)
+
+    def abort(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        with suppress(OSError):  # we are here because of another error: that one is told
+            self._disk.close(self._descriptor)
+        with suppress(OSError):
+            self._disk.unlink(self._scratch)
+
+
+class _LocalTail(Tail):
+    def __init__(self, store: LocalStore, path: Path, descriptor: int) -> None:
+        self._store = store
+        self._path = path
+        self._descriptor: int | None = descriptor
+
+    def append(self, data: bytes) -> None:
+        assert self._descriptor is not None, "append after close"
+        with self._store._translated("write", self._path.name):
+            self._store._disk.write_all(self._descriptor, data)
+
+    def content(self) -> bytes:
+        assert self._descriptor is not None, "content after close"
+        with self._store._translated("read", self._path.name):
+            return _read_range(self._descriptor, 0, None)  # not by name: a successor may have taken that
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            self._store._disk.close(descriptor)
+            with self._store._translated("close", self._path.name), suppress(FileNotFoundError):
+                self._store._disk.unlink(self._path)

@@ -1,0 +1,155 @@
+"""A store in this process's memory: for tests and for throw-away work. Keeps no byte after the process."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from samovar.errors import AlreadyExists, BadPath, NotFound
+from samovar.store.base import LEASE_SECONDS, Attributes, Entry, Grip, Json, Liveness, Store, Tail, Writer
+from samovar.store.paths import split_file, split_path
+
+
+class MemoryStore(Store):
+    """Files are bytes in a dict. `clock` gives seconds, for heartbeats."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.name = "store in memory"
+        self._clock = clock
+        self._files: dict[str, bytes] = {}
+        self._attributes: dict[str, Attributes] = {}
+        self._heartbeats: dict[int, float] = {}
+        self._grips = itertools.count()
+        self._lock = threading.RLock()
+
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        return self._find(path)[start:stop]
+
+    def map(self, path: str) -> memoryview:
+        return memoryview(bytearray(self._find(path)))
+
+    def _find(self, path: str) -> bytes:
+        split_file(path)
+        with self._lock:
+            if path not in self._files:
+                raise NotFound(f"{path}: no such file in this store; expected one that was created: check the name")
+            return self._files[path]
+
+    def create(self, path: str) -> Writer:
+        split_file(path)
+        return _MemoryWriter(self, path)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._check_no_clash(path)
+            self._files[path] = data
+
+    def create_if_absent(self, path: str, data: bytes) -> None:
+        split_file(path)
+        with self._lock:
+            if path in self._files:
+                raise AlreadyExists(f"{path}: exists already; expected to be its first writer: read it instead")
+            self.put(path, bytes(data))
+
+    def _check_no_clash(self, path: str) -> None:
+        parts = split_path(path)
+        parents = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+        if parents & self._files.keys() or any(name.startswith(path + "/") for name in self._files):
+            raise BadPath(f"{path}: a file and a directory cannot share a name; expected a free one: rename it")
+
+    def list(self, prefix: str = "") -> Sequence[Entry]:
+        split_path(prefix)
+        with self._lock:
+            found = [path for path in self._files if prefix in ("", path) or path.startswith(prefix + "/")]
+            return [Entry(path, len(self._files[path])) for path in sorted(found)]
+
+    def remove(self, path: str) -> None:
+        split_file(path)
+        with self._lock:
+            self._files.pop(path, None)
+
+    def remove_tree(self, path: str) -> None:
+        split_path(path)
+        with self._lock:
+            for entry in self.list(path):
+                del self._files[entry.path]
+            for directory in [name for name in self._attributes if path in ("", name) or name.startswith(path + "/")]:
+                del self._attributes[directory]
+
+    def attributes(self, directory: str = "") -> Attributes:
+        split_path(directory)
+        with self._lock:
+            return self._attributes.get(directory, Attributes())
+
+    def compare_and_set(self, directory: str, expected: Attributes, values: Mapping[str, Json]) -> Attributes | None:
+        split_path(directory)
+        with self._lock:
+            if self.attributes(directory).version != expected.version:
+                return None
+            self._attributes[directory] = Attributes(expected.version + 1, dict(values))
+            return self._attributes[directory]
+
+    def tail(self, name: str) -> Tail:
+        return _MemoryTail()
+
+    def grip(self, directory: str) -> Grip:
+        with self._lock:
+            return _MemoryGrip(self._heartbeats, next(self._grips), self._clock)
+
+    def liveness(self, record: Mapping[str, Json]) -> Liveness:
+        with self._lock:
+            beat = self._heartbeats.get(record["number"])
+        if beat is None:
+            return "dead"
+        return "alive" if self._clock() - beat <= LEASE_SECONDS else "silent"
+
+    def sweep(self) -> None:
+        """Nothing is left by a process that is gone: its memory is gone too."""
+
+
+class _MemoryWriter(Writer):
+    def __init__(self, store: MemoryStore, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._data: bytearray | None = bytearray()
+
+    def write(self, data: bytes | memoryview) -> None:
+        assert self._data is not None, "write after close"
+        self._data += data
+
+    def close(self) -> None:
+        if self._data is not None:
+            self._store.put(self._path, bytes(self._data))
+        self._data = None
+
+    def abort(self) -> None:
+        self._data = None
+
+
+class _MemoryTail(Tail):
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def append(self, data: bytes) -> None:
+        self._data += data
+
+    def content(self) -> bytes:
+        return bytes(self._data)
+
+    def close(self) -> None:
+        self._data.clear()
+
+
+class _MemoryGrip(Grip):
+    def __init__(self, heartbeats: dict[int, float], number: int, clock: Callable[[], float]) -> None:
+        self.record = {"number": number}
+        self._heartbeats = heartbeats
+        self._number = number
+        self._clock = clock
+        self.beat()
+
+    def beat(self) -> None:
+        self._heartbeats[self._number] = self._clock()
+
+    def drop(self) -> None:
+        self._heartbeats.pop(self._number, None)

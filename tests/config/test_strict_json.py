@@ -1,0 +1,121 @@
+"""What JSON text is refused, and how the error points at it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samovar.config.strict_json import MAX_DEPTH, parse_json
+from samovar.errors import ConfigError
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+json_values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+def message(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_json(text, "model.json")
+    return str(caught.value)
+
+
+@given(json_values, st.sampled_from([None, 2]))
+def test_every_value_that_json_writes_is_read_back(value: Any, indent: int | None) -> None:
+    assert parse_json(json.dumps(value, indent=indent), "model.json") == value
+
+
+@given(st.text(alphabet='{}[]:,"\\ \n1eNaN-ab'))
+def test_text_is_read_as_json_reads_it_or_refused_with_a_config_error(text: str) -> None:
+    try:
+        tree = parse_json(text, "model.json")
+    except ConfigError:
+        return
+    assert tree == json.loads(text)
+
+
+def test_broken_json_is_shown_with_line_column_and_the_line_itself() -> None:
+    assert message('{\n  "lr" 1e-3\n}') == (
+        "model.json, line 2, column 8: broken JSON, found '1', expected a colon: "
+        "mend this line (double quotes only, no comments, no comma after the last entry)\n"
+        '    "lr" 1e-3\n'
+        "         ^"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("", "line 1, column 1", "found the end of the text, expected a value"),
+        ('{"a": 1 "b": 2}', "line 1, column 9", "found '\"', expected a comma or a closing bracket"),
+        ("{'a': 1}", "line 1, column 2", """found "'", expected a key in double quotes"""),
+        ('{"a": 1}\n}', "line 2, column 1", "found '}', expected nothing after the last bracket"),
+        ('{"a": "x}', "line 1, column 7", "found '\"', expected a closing quote"),
+        ('{"a": "x}\r\n', "line 1, column 10", "found '\\r', expected a closing quote, or an escape"),
+        ('{"a": 1,\n  "b": 2\n\n', "line 2, column 9", "found the end of the text, expected a comma"),
+        ('{"a": "\t"}', "line 1, column 8", r"found '\t', expected a closing quote, or an escape"),
+    ],
+)
+def test_each_kind_of_broken_json_says_what_was_expected(text: str, where: str, what: str) -> None:
+    assert message(text).startswith(f"model.json, {where}: broken JSON, ")
+    assert what in message(text)
+
+
+def test_a_very_long_line_is_cut_around_the_mistake() -> None:
+    text = '{"a": [' + "1, " * 500 + "?" + ", 1" * 500 + "]}"
+    *_, line, caret = message(text).split("\n")
+    assert len(line) < 120
+    assert line[caret.index("^")] == "?"
+
+
+def test_a_tab_does_not_move_the_caret() -> None:
+    *_, line, caret = message('{\n\t\t"lr" ?\n}').split("\n")
+    assert line[caret.index("^")] == "?"
+
+
+def test_a_duplicate_key_is_refused_with_its_path_and_both_lines() -> None:
+    text = '{\n  "model": {\n    "lr": 1,\n    "dim": 2,\n    "lr": 3\n  }\n}'
+    assert message(text) == (
+        "model.json, line 5, column 5: duplicate key 'model.lr', first given on line 3, "
+        "expected each key once: keep one of the two\n"
+        '      "lr": 3\n'
+        "      ^"
+    )
+
+
+def test_a_duplicate_key_is_seen_through_an_escape_and_inside_a_list() -> None:
+    assert "duplicate key 'e[1].ab'" in message('{"e": [{"ab": 1}, {"ab": 1, "\\u0061b": 2}]}')
+
+
+def test_the_same_key_in_two_objects_is_no_duplicate() -> None:
+    text = '{"a": {"x": "x"}, "b": [{"x": 1}, {"x": [1, "x"]}], "x": 1}'
+    assert parse_json(text, "model.json") == json.loads(text)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity", "1e999", "-1.5E400"])
+def test_a_number_that_is_not_finite_is_refused_with_its_path(constant: str) -> None:
+    text = message(f'{{"model": {{"lr": [0.5, {constant}]}}}}')
+    assert text.startswith("model.json, line 1, column 24: model.lr[1]: ")
+    assert f"found {constant}, expected a finite number: write a finite number, null, or leave" in text
+
+
+def test_a_large_integer_is_exact() -> None:
+    assert parse_json(str(10**400), "model.json") == 10**400
+
+
+def test_an_integer_that_python_does_not_read_is_refused() -> None:
+    assert "found an integer of more than 4300 digits" in message('{"a": ' + "1" * 5000 + "}")
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100_000])
+def test_endless_nesting_is_refused(depth: int) -> None:
+    assert f"found more than {MAX_DEPTH} nested levels" in message("[" * depth + "]" * depth)
+
+
+def test_nesting_up_to_the_limit_is_read() -> None:
+    assert parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH, "model.json")
+
+
+def test_text_that_no_file_can_hold_is_refused() -> None:
+    assert "half of a surrogate pair" in message('{"a": "\\ud800"}')
+    assert parse_json('"\\ud83d\\ude00"', "model.json") == "😀"

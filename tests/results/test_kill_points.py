@@ -1,0 +1,56 @@
+"""Death at every operation that the life of a directory makes. Children are forked from a small process without
+torch (`rehearsal` imports none), so that hundreds of deaths take seconds."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that is possible: thousands of fsyncs, and the disk itself is not what is tested."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as name:
+        yield Path(name)
+
+
+def rehearse(what: str, folder: Path, *arguments: str) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.results.kill_points_runner", what, str(folder), *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return counts
+
+
+def test_killed_at_every_operation_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+    counts = rehearse("kill", folder)
+    assert counts["killed"] == counts["points"] >= 200
+
+
+def test_killed_twice_at_random_points_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+    assert rehearse("kill_twice", folder, "60")["rounds"] == 60
+
+
+def test_killed_from_outside_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+    assert rehearse("kill_from_outside", folder, "25")["killed"] == 25
+
+
+def test_after_power_loss_at_every_operation_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+    assert rehearse("power_loss", folder, "2")["losses"] >= 200
+
+
+@pytest.mark.parametrize("fault", ["full disk", "no permission", "broken disk", "vanished folder"])
+def test_a_fault_at_every_operation_gives_one_clear_error_and_loses_nothing(folder: Path, fault: str) -> None:
+    assert rehearse("fault", folder, fault)["faults"] >= 100

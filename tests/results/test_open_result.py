@@ -1,0 +1,397 @@
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from samovar.errors import BadPath, Conflict, Damaged, LeaseHeld, NotOurs, Stopped
+from samovar.results import OpenResult, Plan, ResultDirectory, Source, begin, open_directory
+from samovar.store import LocalStore, MemoryStore, Store
+
+CONFIG: dict[str, Any] = {"lr": 0.1, "model": {"dim": 8}, "snapshotter": {"frequency": 60}}
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "result")
+
+
+def start(store: Store, config: dict[str, Any] = CONFIG, script: bytes = b"one", **options: Any) -> OpenResult:
+    plan = Plan(
+        "model",
+        config,
+        script,
+        **{name: options.pop(name) for name in ("files", "sources", "init_from") if name in options},
+    )
+    return begin(ResultDirectory(store), plan, heartbeat_seconds=None, **options)
+
+
+def finish(store: Store, **options: Any) -> None:
+    with start(store, **options) as result:
+        result.restore()
+        result.finish({"w": np.arange(4.0)}, {"hour": 1})
+
+
+def test_a_result_is_created_with_its_config_script_and_surroundings(store: Store) -> None:
+    with start(store, files={"helpers/net.py": b"net"}):
+        pass
+    result = ResultDirectory(store)
+    assert result.config == CONFIG
+    assert store.read("script.py") == b"one"
+    assert store.read("all_files/helpers/net.py") == b"net"
+    assert result.environment["packages"]["numpy"] == np.__version__
+    assert result.status is not None
+    assert result.status.state == "stopped"
+
+
+def test_going_on_restores_the_newest_snapshot_and_rolls_the_directory_back(store: Store) -> None:
+    with start(store) as result:
+        assert result.restore() is None
+        result.append("metrics.jsonl", {"hour": 0})
+        with result.create("evaluation/train/0") as part:
+            part.write(b"zero")
+        result.save({"w": np.arange(3.0)}, {"hour": 1})
+        result.append("metrics.jsonl", {"hour": 1})
+        with result.create("evaluation/train/1") as part:
+            part.write(b"one")
+    with start(store) as result:
+        snapshot = result.restore()
+        assert snapshot is not None
+        assert snapshot.position == {"hour": 1}
+        assert snapshot.tree["w"].tolist() == [0, 1, 2]
+        assert [entry.path for entry in store.list("evaluation")] == ["evaluation/train/0"]
+        result.append("metrics.jsonl", {"hour": "again"})
+        result.finish(snapshot.tree, {"hour": 2})
+    assert store.read("logs/metrics.jsonl") == b'{"hour": 0}\n{"hour": "again"}\n'
+    assert store.list("snapshot") == []
+    assert [entry.path for entry in store.list("logs")] == ["logs/metrics.jsonl"]
+
+
+def test_a_finished_result_is_left_alone_whatever_the_script(store: Store) -> None:
+    finish(store)
+    before = {entry.path: store.read(entry.path) for entry in store.list()}
+    with start(store, script=b"two") as result:
+        assert result.is_finished
+        with pytest.raises(Conflict, match="is finished; a result is never overwritten"):
+            result.save({}, {})
+    assert {entry.path: store.read(entry.path) for entry in store.list()} == before
+
+
+def test_another_config_is_refused_and_the_difference_printed(store: Store) -> None:
+    with start(store):
+        pass
+    for config in ({**CONFIG, "lr": 0.2}, {**CONFIG, "lr": 0.2, "extra": 1}):
+        with pytest.raises(Conflict, match=r"belongs to another config(.|\n)*lr,0.1,0.2"):
+            start(store, config)
+    finish(store)
+    with pytest.raises(Conflict, match=r"belongs to another config"):
+        start(store, {**CONFIG, "lr": 0.2})
+
+
+def test_settings_that_cannot_change_the_result_may_differ_and_are_told(store: Store) -> None:
+    with start(store):
+        pass
+    with start(store, {**CONFIG, "snapshotter": {"frequency": 5}}) as result:
+        assert result.notes == ["snapshotter.frequency differs from when this began: 60 → 5"]
+    assert ResultDirectory(store).config == CONFIG
+
+
+def test_another_script_is_refused_unless_accepted_and_then_the_old_one_is_kept(store: Store) -> None:
+    with start(store, files={"net.py": b"n1"}) as result:
+        result.restore()
+        result.save({}, {"hour": 9})
+    with pytest.raises(Conflict, match=r"script.py changed since this run began.*--accept-script"):
+        start(store, script=b"two", files={"net.py": b"n1"})
+    with pytest.raises(Conflict, match=r"all_files/net.py changed"):
+        start(store, files={"net.py": b"n2"})
+    with start(store, script=b"two", files={"net.py": b"n2"}, accept_script=True) as result:
+        assert result.notes == [
+            "the code changed at position {'hour': 9}: all_files/net.py, script.py; the old is kept"
+        ]
+    with start(store, script=b"two", files={"net.py": b"n2"}) as result:
+        assert result.notes == []
+    with start(store, script=b"three", files={"net.py": b"n2"}, accept_script=True):
+        pass
+    names = ("script.py", "script.1.py", "script.2.py", "all_files/net.py", "all_files.1/net.py")
+    assert [store.read(name) for name in names] == [b"three", b"one", b"two", b"n2", b"n1"]
+    assert [change["position"] for change in store.attributes().values["script_changes"]] == [{"hour": 9}, {"hour": 9}]
+
+
+def test_a_source_that_moved_is_the_same_and_one_that_changed_is_not(store: Store) -> None:
+    config = {**CONFIG, "table": "a"}
+    with start(store, config, sources=[Source("table", "a", "id1")]):
+        pass
+    with start(store, {**config, "table": "b"}, sources=[Source("table", "b", "id1")]) as result:
+        assert len(result.notes) == 1
+    with pytest.raises(Conflict, match="table"):
+        start(store, config, sources=[Source("table", "a", "id2")])
+
+
+def test_init_from_starts_from_a_finished_model_or_from_the_newest_snapshot(store: Store) -> None:
+    finish(store)
+    for origin in (ResultDirectory(store), _with_snapshot()):
+        with start(MemoryStore(), init_from=origin) as result:
+            snapshot = result.restore()
+            assert snapshot is not None
+            assert snapshot.tree["w"].tolist() == [0, 1, 2, 3]
+            assert snapshot.position == {"hour": 1}
+
+
+def _with_snapshot() -> ResultDirectory:
+    store = MemoryStore()
+    with start(store) as result:
+        result.restore()
+        result.save({"w": np.arange(4.0)}, {"hour": 1})
+    return ResultDirectory(store)
+
+
+def test_a_directory_without_a_model_cannot_be_started_from() -> None:
+    store = MemoryStore()
+    with start(store):
+        pass
+    with pytest.raises(NotOurs, match="has no model yet"):
+        ResultDirectory(store).load_model()
+
+
+def test_a_failure_and_a_stop_are_told_in_the_status(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), start(store):
+        _ = 1 // 0
+    status = ResultDirectory(store).status
+    assert status is not None
+    assert (status.state, status.error) == (
+        "failed",
+        {"type": "ZeroDivisionError", "message": "integer division or modulo by zero"},
+    )
+    with pytest.raises(Stopped), start(store):
+        raise Stopped("as asked")
+    status = ResultDirectory(store).status
+    assert status is not None
+    assert (status.state, status.error) == ("stopped", None)
+
+
+def test_the_newest_two_snapshots_are_kept(store: Store) -> None:
+    with start(store) as result:
+        result.restore()
+        for hour in range(5):
+            result.save({"hour": hour}, {"hour": hour})
+        names = {entry.path.split("/")[1] for entry in store.list("snapshot")}
+        assert names == {"000004.e1", "000005.e1"}
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "empty"])
+def test_any_harm_to_any_file_of_the_newest_snapshot_is_found_and_the_one_before_is_used(
+    harm: str, tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path / "good")
+    with start(store) as result:
+        result.restore()
+        for hour in (1, 2):
+            result.append("metrics.jsonl", {"hour": hour})
+            result.save({"w": np.full(100, hour)}, {"hour": hour})
+    newest = [entry.path for entry in store.list("snapshot/000002.e1")] + ["logs/metrics/000002.jsonl"]
+    assert len(newest) == 4
+    for path in newest:
+        places = range(0, (tmp_path / "good" / path).stat().st_size, 17) if harm == "flip" else [0]
+        for place in places if "logs" not in path or harm != "flip" else []:
+            bad = tmp_path / "bad"
+            shutil.copytree(tmp_path / "good", bad)
+            _harm(bad / path, harm, place)
+            with start(LocalStore(bad)) as result:
+                snapshot = result.restore()
+                assert snapshot is not None
+                assert (snapshot.position, snapshot.tree["w"][0]) == ({"hour": 1}, 1), (path, place)
+                assert "snapshot 2 is damaged" in result.notes[0]
+                result.save(snapshot.tree, {"hour": 2})
+            shutil.rmtree(bad)
+
+
+def _harm(path: Path, harm: str, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    if harm == "flip":
+        data[place] ^= 1 << random.Random(place).randrange(8)
+    path.write_bytes({"flip": bytes(data), "cut": bytes(data[:-1]), "empty": b"", "remove": b""}[harm])
+    if harm == "remove":
+        path.unlink()
+
+
+def test_when_no_snapshot_is_good_that_is_told_and_nothing_is_removed(tmp_path: Path) -> None:
+    with start(LocalStore(tmp_path)) as result:
+        result.restore()
+        result.append("metrics.jsonl", {"hour": 1})
+        result.save({"w": np.zeros(3)}, {"hour": 1})
+    (tmp_path / "snapshot" / "000001.e1" / "state.json").write_text("{}")
+    before = [entry.path for entry in LocalStore(tmp_path).list()]
+    with (
+        pytest.raises(Damaged, match="no snapshot can be used: snapshot 1 is damaged"),
+        start(LocalStore(tmp_path)) as result,
+    ):
+        result.restore()
+    assert [entry.path for entry in LocalStore(tmp_path).list()] == before
+
+
+def test_external_stuff_and_notes_of_the_user_are_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "external_stuff").mkdir()
+    (tmp_path / "external_stuff" / "metrics.txt").write_text("mine")
+    store = LocalStore(tmp_path)
+    with start(store) as result:
+        result.restore()
+        (tmp_path / "notes.txt").write_text("mine too")
+    finish(store)
+    assert (tmp_path / "external_stuff" / "metrics.txt").read_text() == "mine"
+    assert (tmp_path / "notes.txt").read_text() == "mine too"
+
+
+def test_artifacts_stay_in_their_places(store: Store) -> None:
+    with start(store) as result:
+        result.restore()
+        with pytest.raises(BadPath, match="artifacts live in logs, evaluation, model"), result.create("x"):
+            pass
+
+
+def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(NotOurs, match=r"holds 1 files that Samovar did not make, for example thesis.txt"):
+        start(LocalStore(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.txt"]
+    with pytest.raises(NotOurs, match=r"has no model_config.json"):
+        open_directory(tmp_path)
+    with pytest.raises(NotOurs, match="nothing there"):
+        open_directory(tmp_path / "none")
+    with pytest.raises(NotOurs, match="a file"):
+        open_directory(tmp_path / "thesis.txt")
+
+
+def test_a_directory_copied_without_its_hidden_folder_is_told(tmp_path: Path) -> None:
+    finish(LocalStore(tmp_path))
+    shutil.rmtree(tmp_path / ".samovar")
+    with pytest.raises(NotOurs, match="with hidden files"):
+        start(LocalStore(tmp_path))
+
+
+def test_a_directory_copied_in_the_middle_goes_on_elsewhere(tmp_path: Path) -> None:
+    with start(LocalStore(tmp_path / "a")) as result:
+        result.restore()
+        result.append("metrics.jsonl", {"hour": 1})
+        result.save({"w": np.arange(4.0)}, {"hour": 1})
+        shutil.copytree(tmp_path / "a", tmp_path / "b")  # while it is held
+        finish(LocalStore(tmp_path / "b"))
+    finish(LocalStore(tmp_path / "a"))
+    for path in ("model/state.json", "model/arrays.safetensors", "logs/metrics.jsonl", "inventory.json"):
+        assert LocalStore(tmp_path / "a").read(path) == LocalStore(tmp_path / "b").read(path)
+
+
+def test_the_chain_of_sources_is_followed_and_its_state_told(tmp_path: Path) -> None:
+    def make(name: str, *sources: str) -> None:
+        origins = [Source("source", str(tmp_path / source), open_directory(tmp_path / source).id) for source in sources]
+        finish(LocalStore(tmp_path / name), config={"name": name}, sources=origins)
+
+    make("data")
+    make("augmentation", "data")
+    make("model", "augmentation")
+    chain = open_directory(tmp_path / "model").chain()
+    assert [(link.depth, Path(link.source.path).name, link.state) for link in chain] == [
+        (0, "augmentation", "good"),
+        (1, "data", "good"),
+    ]
+    shutil.rmtree(tmp_path / "data")
+    make("other")
+    shutil.copytree(tmp_path / "other", tmp_path / "data")
+    assert [link.state for link in open_directory(tmp_path / "model").chain()] == ["good", "changed"]
+    shutil.rmtree(tmp_path / "data")
+    assert [link.state for link in open_directory(tmp_path / "model").chain()] == ["good", "missing"]
+
+
+def test_a_dead_run_is_seen_to_be_dead(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from samovar.results import Plan, ResultDirectory, begin
+from samovar.store import LocalStore
+begin(ResultDirectory(LocalStore(sys.argv[1])), Plan("model", {}))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert open_directory(tmp_path).describe_state().startswith("dead: process ")
+    with begin(open_directory(tmp_path), Plan("model", {})):
+        assert open_directory(tmp_path).describe_state().startswith(f"running, held by process {os.getpid()} on ")
+    assert open_directory(tmp_path).describe_state() == "stopped"
+
+
+def test_the_heartbeat_writes_the_status(tmp_path: Path) -> None:
+    result = begin(ResultDirectory(LocalStore(tmp_path)), Plan("model", {}), heartbeat_seconds=0.001)
+    with result:
+        (tmp_path / "status.json").unlink()
+        seen = threading.Event()
+        while not seen.is_set():  # ends when the heartbeat has written the file again
+            if (tmp_path / "status.json").exists():
+                seen.set()
+        assert json.loads((tmp_path / "status.json").read_text())["state"] == "running"
+
+
+ONE_OF_TWO = """
+import sys
+from samovar.errors import LeaseHeld
+from samovar.results import Plan, ResultDirectory, begin
+from samovar.store import LocalStore
+for line in sys.stdin:
+    try:
+        with begin(ResultDirectory(LocalStore(line.strip())), Plan("model", {"a": 1}, b"x")):
+            print("runs", flush=True)
+            sys.stdin.readline()
+    except LeaseHeld as error:
+        print(error, flush=True)
+        sys.stdin.readline()
+    print("ended", flush=True)
+"""
+
+
+def test_of_two_that_start_at_once_exactly_one_runs_and_the_other_names_it(tmp_path: Path) -> None:
+    pair = [
+        subprocess.Popen([sys.executable, "-c", ONE_OF_TWO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+
+    def say(text: str) -> list[str]:
+        for process in pair:
+            assert process.stdin is not None
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+        return [process.stdout.readline().strip() for process in pair if process.stdout is not None]
+
+    for number in range(100):
+        answers = say(str(tmp_path / str(number)))
+        assert answers.count("runs") == 1, answers
+        winner = answers.index("runs")
+        assert f"is in use by process {pair[winner].pid} on " in answers[1 - winner]
+        assert say("end it") == ["ended", "ended"]
+    for process in pair:
+        process.communicate()
+
+
+def test_two_in_one_process_cannot_hold_one_directory(store: Store) -> None:
+    with start(store), pytest.raises(LeaseHeld):
+        start(store)
+
+
+def test_a_large_save_needs_little_memory(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+import numpy as np
+from samovar.results import Plan, ResultDirectory, begin
+from samovar.store import LocalStore
+array = np.ones((1 << 27) // 4, np.float32)            # 128 MB
+tree = {"a": array, "b": array[::2], "c": [array, array]}
+with begin(ResultDirectory(LocalStore(sys.argv[1])), Plan("model", {})) as result:
+    result.restore()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result.save(tree, 0)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 64 + 64  # the half array must be copied once

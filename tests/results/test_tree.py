@@ -1,0 +1,191 @@
+import json
+import math
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from samovar.errors import BadInput, Damaged
+from samovar.results.state import read_state, write_state
+from samovar.results.tree import decode_tree
+from samovar.store import MemoryStore
+
+
+def round_trip(tree: object) -> Any:
+    store = MemoryStore()
+    return read_state(store, "s", write_state(store, "s", tree))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in type and to the last bit; NaN equals itself."""
+    if isinstance(left, np.ndarray | np.generic):
+        return (
+            type(left) is type(right)
+            and left.dtype == right.dtype
+            and left.shape == right.shape
+            and left.tobytes() == right.tobytes()
+        )
+    if isinstance(left, torch.Tensor):
+        return (
+            isinstance(right, torch.Tensor)
+            and left.dtype == right.dtype
+            and left.shape == right.shape
+            and _bits(left) == _bits(right)
+        )
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        pairs = zip(left.items(), right.items(), strict=True)
+        return len(left) == len(right) and all(same(a, b) and same(x, y) for (a, x), (b, y) in pairs)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, float):
+        return (math.isnan(left) and math.isnan(right)) or (
+            left == right and math.copysign(1, left) == math.copysign(1, right)
+        )
+    return bool(left == right)
+
+
+def _bits(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+TENSOR_TYPES = [
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64", "uint16",
+    "float8_e4m3fn",
+]  # fmt: skip
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.complex_numbers(allow_nan=False)
+)
+dtypes = hnp.scalar_dtypes() | hnp.unicode_string_dtypes() | hnp.byte_string_dtypes()
+arrays = hnp.arrays(dtypes, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+keys = st.text() | st.integers() | st.booleans() | st.none() | st.tuples(st.integers(), st.text())
+trees = st.recursive(
+    scalars | arrays | st.frozensets(st.integers() | st.text()) | st.sets(st.integers()),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(trees)
+def test_every_tree_comes_back_exactly(tree: object) -> None:
+    assert same(round_trip(tree), tree)
+
+
+@given(trees)
+def test_the_same_tree_gives_the_same_bytes(tree: object) -> None:
+    stores = MemoryStore(), MemoryStore()
+    assert write_state(stores[0], "s", tree) == write_state(stores[1], "s", tree)
+
+
+@pytest.mark.parametrize("dtype", TENSOR_TYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (4, 5)])
+def test_tensors_come_back_exactly(dtype: str, shape: tuple[int, ...]) -> None:
+    tensor = torch.randn(shape).to(getattr(torch, dtype))
+    back = round_trip({"a": tensor, "pad": np.zeros(3, np.int8)})["a"]
+    assert same(back, tensor)
+
+
+def test_views_conjugates_and_parameters_come_back_as_plain_tensors() -> None:
+    base = torch.arange(12.0).reshape(3, 4)
+    parameter = torch.nn.Parameter(base.clone())
+    for tensor in (base.T, base[::2, 1:], torch.randn(3, dtype=torch.complex64).conj(), parameter):
+        back = round_trip([tensor])[0]
+        assert same(back, tensor.detach().resolve_conj().contiguous())
+
+
+def test_restored_arrays_can_be_written_to() -> None:
+    back = round_trip({"a": np.zeros(3), "b": torch.zeros(3)})
+    back["a"] += 1
+    back["b"] += 1
+    assert back["a"].tolist() == back["b"].tolist() == [1, 1, 1]
+
+
+def test_a_state_dict_of_an_optimizer_and_of_a_model_come_back() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    back = round_trip({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    assert same(back["optimizer"], optimizer.state_dict())
+    model.load_state_dict(back["model"])
+    optimizer.load_state_dict(back["optimizer"])
+
+
+def test_ordered_dicts_come_back_as_dicts_in_their_order() -> None:
+    assert list(round_trip(OrderedDict([("b", 1), ("a", 2)]))) == ["b", "a"]
+
+
+def test_any_safetensors_reader_opens_the_arrays() -> None:
+    from safetensors.numpy import load
+
+    store = MemoryStore()
+    tree = {
+        "model": {"w": np.arange(6, dtype=np.float32).reshape(2, 3)},
+        "ids": np.array([2**64 - 1], np.uint64),
+        "x": np.ones(3, np.int8),
+    }
+    write_state(store, "s", tree)
+    found = load(store.read("s/arrays.safetensors"))
+    assert found["model/w"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert found["ids"].tolist() == [2**64 - 1]
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"a": [1, object()]}, "state at a/1: found builtins.object; a snapshot holds"),
+        ({"a": np.array([None])}, "array of dtype object"),
+        (torch.eye(3).to_sparse(), "layout torch.sparse_coo"),
+        ({"f": len}, "state at f: found builtins.builtin_function_or_method"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_name(tree: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message.replace("(", r"\(")):
+        round_trip(tree)
+
+
+def test_a_circle_is_refused() -> None:
+    tree: dict[str, Any] = {}
+    tree["self"] = [tree]
+    with pytest.raises(BadInput, match="state at self/0: contains itself"):
+        round_trip(tree)
+
+
+def test_an_unknown_mark_is_damage() -> None:
+    with pytest.raises(Damaged, match=r"unknown mark '\$pickle'"):
+        decode_tree({"$pickle": ""}, lambda node: None)
+
+
+def test_a_newer_format_is_refused() -> None:
+    store = MemoryStore()
+    files = write_state(store, "s", {})
+    document = json.loads(store.read("s/state.json"))
+    from samovar.results.checked import write_checked
+
+    files["s/state.json"] = write_checked(store, "s/state.json", json.dumps({**document, "format": 2}).encode())
+    with pytest.raises(Damaged, match="has format 2; this Samovar reads 1"):
+        read_state(store, "s", files)
+
+
+def test_golden_bytes_of_format_1() -> None:
+    store = MemoryStore()
+    tree = {"w": np.array([1.5, -2.0], np.float32), 3: (None, float("nan"), b"\x00"), "n": np.int16(7)}
+    write_state(store, "s", tree)
+    assert store.read("s/state.json") == (
+        b'{"format": 1, "tree": {"$dict": [["w", {"$array": "w", "kind": "numpy", "dtype": "float32", "shape": [2]}], '
+        b'[3, {"$tuple": [null, {"$float": "nan"}, {"$bytes": "AA=="}]}], ["n", {"$scalar": ["<i2", "0700"]}]]}}'
+    )
+    header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
+    assert store.read("s/arrays.safetensors") == b"\x38" + bytes(7) + header + b"\x00\x00\xc0\x3f\x00\x00\x00\xc0"
