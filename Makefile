@@ -32,7 +32,9 @@ check: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python benchmarks/snapshot.py
+	failed=0; for name in $(notdir $(basename $(wildcard benchmarks/*.py))); do \
+	  $(BIN)/python -m benchmarks.$$name || failed=1; \
+	done; exit $$failed
 
 long: setup
 	$(BIN)/python -m pytest -m long

@@ -1,44 +1,11 @@
 // hash.h for Python: every dtype, rank, length and offset is checked here, so that no call reads wild memory.
 #include "samovar/hash.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <mutex>
-#include <stdexcept>
-#include <string>
 
-namespace nb = nanobind;
-using namespace nb::literals;
+#include "borders.h"
 
 namespace {
-
-// Any Python object that shows one contiguous run of bytes, held for as long as it is read.
-class ByteBuffer {
-public:
-    explicit ByteBuffer(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
-    }
-    ByteBuffer(const ByteBuffer&) = delete;
-    ByteBuffer& operator=(const ByteBuffer&) = delete;
-    ~ByteBuffer() { PyBuffer_Release(&view_); }
-
-    const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
-    size_t size() const { return static_cast<size_t>(view_.len); }
-
-private:
-    Py_buffer view_;
-};
-
-template <typename T>
-using Vector = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-void check_aligned(const Vector<T>& vector, const char* name) {
-    if (reinterpret_cast<uintptr_t>(vector.data()) % alignof(T) != 0) {
-        throw std::invalid_argument(std::string(name) + ": not aligned to its own item size; copy it first");
-    }
-}
 
 void check_length(size_t found, size_t expected) {
     if (found != expected) {

@@ -1,9 +1,13 @@
 // samovar._native: one bind function per noun, each in a file of that name. Nothing else is done here.
 #include <nanobind/nanobind.h>
 
+void bind_cell(nanobind::module_& m);
 void bind_hash(nanobind::module_& m);
+void bind_text(nanobind::module_& m);
 
 NB_MODULE(_native, m) {
     m.doc() = "The C++ core. Only samovar.native imports it.";
+    bind_cell(m);
     bind_hash(m);
+    bind_text(m);
 }

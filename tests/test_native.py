@@ -318,6 +318,7 @@ def test_the_border_takes_exactly_one_dtype_rank_and_layout() -> None:
 
 BIG = bytes(16_000_000)
 WORDS = np.zeros(1_000_000, np.uint64)
+OFFSETS = np.arange(1_000_001, dtype=np.int32)
 
 
 @pytest.mark.parametrize(
@@ -326,9 +327,10 @@ WORDS = np.zeros(1_000_000, np.uint64)
         lambda: _native.hash_bytes(BIG, 0),
         lambda: _native.Hasher(0).update(BIG),
         lambda: _native.hash_integers(WORDS, 0, np.empty_like(WORDS)),
-        lambda: _native.hash_strings(np.arange(1_000_001, dtype=np.int32), BIG, 0, np.empty_like(WORDS)),
+        lambda: _native.hash_strings(OFFSETS, BIG, 0, np.empty_like(WORDS)),
+        lambda: _native.tokenize(OFFSETS, BIG, np.zeros(1_000_000, bool), 1, 0, True, np.empty(1_000_001, np.int64)),
     ],
-    ids=["hash_bytes", "Hasher", "hash_integers", "hash_strings"],
+    ids=["hash_bytes", "Hasher", "hash_integers", "hash_strings", "tokenize"],
 )
 def test_other_threads_run_while_a_hash_is_computed(work: Callable[[], Any]) -> None:
     gate = threading.Lock()

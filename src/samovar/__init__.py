@@ -8,16 +8,19 @@ if TYPE_CHECKING:
     from samovar.config.params import Params
     from samovar.policies import EarlyStopping, Policy
     from samovar.seeds import set_seed
+    from samovar.tables import Bag, open_table
 
     __version__: str
 
-__all__ = ["EarlyStopping", "Params", "Policy", "__version__", "errors", "set_seed"]
+__all__ = ["Bag", "EarlyStopping", "Params", "Policy", "__version__", "errors", "open_table", "set_seed"]
 
 _PLACES = {
+    "Bag": "samovar.tables:Bag",
     "EarlyStopping": "samovar.policies:EarlyStopping",
     "Params": "samovar.config.params:Params",
     "Policy": "samovar.policies:Policy",
     "errors": "samovar.errors",
+    "open_table": "samovar.tables:open_table",
     "set_seed": "samovar.seeds:set_seed",
 }
 

@@ -1,10 +1,70 @@
 """The C++ core. Only samovar.native imports it."""
 
-from typing import Annotated, overload
+from typing import Annotated, Any, overload
 
 import numpy
 from numpy.typing import NDArray
 
+
+def load_codec(codec: int, path: str) -> None:
+    """Load zstd (1) or lz4 (2) from a shared library."""
+
+def encode_dense(items: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], codec: int, level: int) -> bytes:
+    """A dense float32 cell."""
+
+def encode_bag(ids: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], codec: int, level: int) -> bytes:
+    """A cell of ids, as distinct ids and positions where that is smaller."""
+
+def encode_opaque(data: object | None, codec: int, level: int) -> bytes:
+    """A cell of plain bytes."""
+
+class DecodedRow:
+    """
+    One minibatch: sections of memory, cut into pieces, and a tuple a cell.
+    """
+
+    @property
+    def words(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def ints(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
+    @property
+    def floats(self) -> Annotated[NDArray[numpy.float32], dict(shape=(None,))]: ...
+
+    @property
+    def bytes(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
+
+    @property
+    def word_sizes(self) -> list[int]: ...
+
+    @property
+    def int_sizes(self) -> list[int]: ...
+
+    @property
+    def float_sizes(self) -> list[int]: ...
+
+    @property
+    def byte_sizes(self) -> list[int]: ...
+
+    @property
+    def cells(self) -> list[tuple[Any, ...]]:
+        """
+        (layout, shape or None for rank 1, places…): a piece's number, or (offset, size) in the source.
+        """
+
+    def gather(self) -> tuple[Any, list[int]]:
+        """Plain ids of all cells of distinct ids, end to end, and their sizes."""
+
+class RowDecoder:
+    """Decodes the cells of one minibatch in one call."""
+
+    def __init__(self, kept_bytes: int) -> None: ...
+
+    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)]) -> DecodedRow:
+        """
+        The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
+        """
 
 def hash_bytes(data: object | None, seed: int) -> int:
     """XXH64 of one contiguous bytes-like object."""
@@ -28,3 +88,13 @@ class Hasher:
     def update(self, data: object | None) -> None: ...
 
     def digest(self) -> int: ...
+
+@overload
+def tokenize(offsets: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], data: object | None, is_null: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], words: int, ngrams: int, lower: bool, list_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]:
+    """
+    Hashes of the words and n-grams of each text of an Arrow array, end to end.
+    """
+
+@overload
+def tokenize(offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], data: object | None, is_null: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], words: int, ngrams: int, lower: bool, list_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]:
+    """Hashes of the words and n-grams of each text, with large offsets."""

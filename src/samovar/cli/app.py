@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from samovar.cli.brew import brew
 from samovar.cli.diff import diff
 from samovar.cli.show import show
+from samovar.cli.table import table
 from samovar.errors import SamovarError
 
 app = typer.Typer(
@@ -22,6 +24,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
+app.command()(brew)
+app.command()(table)
 app.command()(show)
 app.command()(diff)
 

@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree
 
+from samovar.cli.console import open_console
+from samovar.cli.sizes import readable
 from samovar.config import dump_config
 from samovar.results import ResultDirectory, open_directory
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def show(
@@ -22,7 +21,7 @@ def show(
     Example: samovar show models/click_1
     """
     result = open_directory(directory)
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console()
     console.print(_facts(result))
     console.print(_sizes(result))
     if result.lineage.sources:
@@ -50,7 +49,7 @@ def _facts(result: ResultDirectory) -> Table:
 def _sizes(result: ResultDirectory) -> Table:
     table = Table("file or folder", "size", box=None)
     for name, size in result.sizes().items():
-        table.add_row(name, _readable(size))
+        table.add_row(name, readable(size))
     return table
 
 
@@ -61,12 +60,3 @@ def _chain(result: ResultDirectory) -> Tree:
         text = f"{link.source.key} = {link.source.path}  [{link.state}]".replace("[", r"\[")
         branches[link.depth] = branches[link.depth - 1].add(text)
     return tree
-
-
-def _readable(size_bytes: int) -> str:
-    size = float(size_bytes)
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError("the last unit takes all")

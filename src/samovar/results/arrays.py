@@ -91,8 +91,13 @@ def write_arrays(writer: CheckedWriter, arrays: Mapping[str, Array]) -> None:
     text += b" " * (-len(text) % 8)
     writer.write(len(text).to_bytes(8, "little") + text)
     for name in names:
-        for chunk in arrays[name].chunks():
-            writer.write(chunk)
+        _write_array(writer, arrays[name])
+
+
+def _write_array(writer: CheckedWriter, array: Array) -> None:
+    """A function of its own, so that a copy made for one array is gone before the next is made."""
+    for chunk in array.chunks():
+        writer.write(chunk)
 
 
 def _alignment(array: Array) -> int:

@@ -28,7 +28,7 @@ INVENTORY = "inventory.json"
 EXTERNAL = "external_stuff"
 FINISHED = "finished"  # the attribute: the inventory's record, and the position
 
-LinkState = Literal["good", "missing", "unfinished", "changed", "circle"]
+LinkState = Literal["good", "missing", "unfinished", "changed", "circle", "raw files"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,10 @@ class ResultDirectory:
         if self.is_finished:
             finished = self.store.attributes().values[FINISHED]
             inventory = self.inventory()
+            if "model/state.json" not in inventory:
+                raise NotOurs(
+                    f"{self.name}: is a finished {self.lineage.kind} without a model; expected one: check the path"
+                )
             return Snapshot(0, read_state(self.store, "model", inventory), finished["position"], inventory)
         problems = []
         for name in committed_snapshots(self.store):
@@ -149,8 +153,8 @@ def open_directory(path: Path | str) -> ResultDirectory:
 
 def _follow(result: ResultDirectory, depth: int, above: tuple[str, ...]) -> Iterator[Link]:
     for source in result.lineage.sources:
-        if source.path in above:
-            yield Link(depth, source, "circle")
+        if source.is_raw or source.path in above:
+            yield Link(depth, source, "raw files" if source.is_raw else "circle")
             continue
         try:
             origin = open_directory(source.path)

@@ -14,7 +14,7 @@ FILE = "lineage.json"
 
 @dataclass(frozen=True)
 class Source:
-    """An earlier result that this one was made from."""
+    """An earlier result, or raw files, that this one was made from."""
 
     key: str
     """The config key that named it, for example `train_data.table`."""
@@ -22,6 +22,8 @@ class Source:
     id: str
     version: int | None = None
     """Of a table that grows; the id stays the same."""
+    is_raw: bool = False
+    """Raw files: the chain ends here."""
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,13 @@ class OpenResult:
         self._held()
         write_file(self._store, "params.json", dump_config(ledger).encode())
 
-    def finish(self, tree: object, position: Any) -> None:
-        """Write the final model and say that all is done. Nothing may follow."""
+    def finish(self, tree: object | None, position: Any, files: Mapping[str, FileRecord] | None = None) -> None:
+        """Write the final model, if there is one, and say that all is done. `files` are others that belong to the
+        result. Nothing may follow."""
         lease = self._working()
         self._artifacts.join()
-        inventory = {**self._artifacts.inventory, **write_state(self._store, "model", tree)}
+        model = write_state(self._store, "model", tree) if tree is not None else {}
+        inventory = {**self._artifacts.inventory, **model, **(files or {})}
         text = json.dumps({path: asdict(record) for path, record in sorted(inventory.items())}, indent=1)
         record = write_checked(self._store, INVENTORY, text.encode())
         lease.commit(**{FINISHED: {"inventory": asdict(record), "position": position}})

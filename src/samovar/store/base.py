@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 Json = Any  # what the json module reads and writes
 Liveness = Literal["alive", "silent", "dead"]
@@ -90,6 +90,8 @@ class Store(ABC):
 
     name: str
     """For messages: where it lies."""
+    can_map: ClassVar[bool] = False
+    """Whether `map` costs nothing until a byte is touched."""
 
     @abstractmethod
     def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:

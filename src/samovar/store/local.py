@@ -32,9 +32,14 @@ from samovar.store.scratch import ScratchNames
 # knows, as long as more versions are kept than pass between its link and its look.
 KEPT_VERSIONS = 64
 
+# A large file goes to the disk while it is being written, in steps of this size; the fsync then finds little to do.
+_WRITEBACK_BYTES = 32 << 20
+
 
 class LocalStore(Store):
     """All files below `root`. The constructor touches nothing; the folder is made by the first write."""
+
+    can_map = True
 
     def __init__(self, root: Path | str, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> None:
         self.root = Path(root)
@@ -314,11 +319,17 @@ class _LocalWriter(Writer):
         with store._translated("create", path):
             self._scratch, self._descriptor = store.scratch()
         self._is_open = True
+        self._size = 0
+        self._started = 0  # up to here the disk was told to begin
 
     def write(self, data: bytes | memoryview) -> None:
         try:
             with self._store._translated("write", self._path):
                 self._disk.write_all(self._descriptor, data)
+                self._size += memoryview(data).nbytes
+                if self._size - self._started >= _WRITEBACK_BYTES:
+                    self._disk.start_writeback(self._descriptor, self._started, self._size - self._started)
+                    self._started = self._size
         except BaseException:
             self.abort()
             raise

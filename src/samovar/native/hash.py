@@ -1,6 +1,5 @@
-"""The C++ core for Python: the only module that imports `samovar._native`. Knows no files, tables or models.
+"""XXH64 of bytes, integers and Arrow arrays. Its values never change: ids, splits, shards and checksums rest on them.
 
-Every hash is XXH64, and its values never change: ids, splits, shards and checksums rest on them.
 An integer hashes as its eight little-endian bytes, a text as its UTF-8 bytes.
 """
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from samovar import _native
 from samovar.errors import BadInput
+from samovar.native.arrow import elements, is_text, is_view, layout_error, strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,22 +88,8 @@ def _check_hashable(kind: pa.DataType) -> None:
 
     if types.is_dictionary(kind):
         return _check_hashable(kind.value_type)
-    if not (types.is_integer(kind) or _is_text(kind) or _is_view(kind)):
+    if not (types.is_integer(kind) or is_text(kind) or is_view(kind)):
         raise BadInput(f"hash_array: found a column of type {kind}; expected strings, bytes or integers: cast it first")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(
-        types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
-    )
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string_view(kind) or types.is_binary_view(kind))
 
 
 def _hash_chunk(chunk: pa.Array, seed: int) -> pa.UInt64Array:
@@ -111,43 +97,26 @@ def _hash_chunk(chunk: pa.Array, seed: int) -> pa.UInt64Array:
 
     if pa.types.is_dictionary(chunk.type):
         return hash_array(chunk.dictionary, seed).take(chunk.indices)
-    if _is_view(chunk.type):
+    if is_view(chunk.type):
         chunk = chunk.cast(pa.large_binary())
-    hashes = _hash_strings(chunk, seed) if _is_text(chunk.type) else _hash_numbers(chunk, seed)
+    hashes = _hash_strings(chunk, seed) if is_text(chunk.type) else _hash_numbers(chunk, seed)
     mask = chunk.is_null().to_numpy(zero_copy_only=False) if chunk.null_count > 0 else None
     return pa.array(hashes, mask=mask)
 
 
 def _hash_numbers(chunk: pa.Array, seed: int) -> NDArray[np.uint64]:
     _, values = chunk.buffers()
-    return hash_integers(_elements(values, chunk.type.to_pandas_dtype(), chunk.offset, len(chunk)), seed)
+    return hash_integers(elements(values, chunk.type.to_pandas_dtype(), chunk.offset, len(chunk)), seed)
 
 
 def _hash_strings(chunk: pa.Array, seed: int) -> NDArray[np.uint64]:
-    from pyarrow import types
-
-    is_large = types.is_large_string(chunk.type) or types.is_large_binary(chunk.type)
-    _, offsets, data = chunk.buffers()
-    bounds = _elements(offsets, np.int64 if is_large else np.int32, chunk.offset, len(chunk) + 1)
+    bounds, data = strings(chunk)
     hashes = np.empty(len(chunk), np.uint64)
     try:
-        _native.hash_strings(bounds, b"" if data is None else data, to_word(seed), hashes)
+        _native.hash_strings(bounds, data, to_word(seed), hashes)
     except ValueError as error:
-        raise _broken(error) from error
+        raise layout_error(error) from error
     return hashes
-
-
-def _elements(buffer: pa.Buffer, dtype: Any, first: int, count: int) -> NDArray[Any]:
-    """`count` elements of an Arrow buffer, where they lie; copied only if the buffer is not aligned."""
-    try:
-        elements: NDArray[Any] = np.frombuffer(buffer, dtype, count, first * np.dtype(dtype).itemsize)
-    except ValueError as error:
-        raise _broken(error) from error
-    return np.require(elements, requirements=["A"])
-
-
-def _broken(error: Exception) -> BadInput:
-    return BadInput(f"hash_array: found an array that breaks Arrow's layout ({error}): make the array again")
 
 
 def _not_bytes(where: str, data: object, error: Exception) -> BadInput:

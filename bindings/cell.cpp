@@ -1,0 +1,241 @@
+// cell.h and codec.h for Python. A decoded minibatch is one arena and a tuple a cell that says which piece is what.
+#include "samovar/cell.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "borders.h"
+#include "samovar/pool.h"
+
+namespace {
+
+using samovar::BlockPool;
+using samovar::CellDecoder;
+using samovar::Codec;
+using samovar::DecodedCell;
+using samovar::Layout;
+using samovar::Packing;
+using samovar::Part;
+using samovar::Shape;
+
+template <typename T>
+using Tensor = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
+
+template <typename T>
+Shape shape_of(const Tensor<T>& tensor) {
+    if (tensor.ndim() < 1 || tensor.ndim() > 3) throw std::invalid_argument("expected one to three dimensions");
+    Shape shape{static_cast<uint32_t>(tensor.ndim()), {0, 0, 0}};
+    for (size_t i = 0; i < tensor.ndim(); ++i) {
+        if (tensor.shape(i) > UINT32_MAX) throw std::invalid_argument("a dimension is over 2**32");
+        shape.dims[i] = static_cast<uint32_t>(tensor.shape(i));
+    }
+    return shape;
+}
+
+Packing packing_of(int codec, int level) {
+    if (codec < 0 || codec > 2) throw std::invalid_argument("codec: expected 0, 1 or 2");
+    return {static_cast<Codec>(codec), level};
+}
+
+nb::bytes to_bytes(const std::vector<uint8_t>& cell) { return nb::bytes(cell.data(), cell.size()); }
+
+nb::bytes encode_dense(Tensor<const float> items, int codec, int level) {
+    const Shape shape = shape_of(items);
+    const Packing packing = packing_of(codec, level);
+    std::vector<uint8_t> cell;
+    {
+        nb::gil_scoped_release release;
+        samovar::append_dense(cell, items.data(), shape, packing);
+    }
+    return to_bytes(cell);
+}
+
+nb::bytes encode_bag(Vector<const uint64_t> ids, Tensor<const int32_t> lengths, int codec, int level) {
+    const Shape shape = shape_of(lengths);
+    const Packing packing = packing_of(codec, level);
+    check_aligned(ids, "ids");
+    std::vector<uint8_t> cell;
+    {
+        nb::gil_scoped_release release;
+        samovar::append_bag(cell, ids.data(), ids.size(), lengths.data(), shape, packing);
+    }
+    return to_bytes(cell);
+}
+
+nb::bytes encode_opaque(nb::handle data, int codec, int level) {
+    ByteBuffer bytes(data);
+    const Packing packing = packing_of(codec, level);
+    std::vector<uint8_t> cell;
+    {
+        nb::gil_scoped_release release;
+        samovar::append_opaque(cell, bytes.data(), bytes.size(), packing);
+    }
+    return to_bytes(cell);
+}
+
+nb::object shape_tuple(const Shape& shape) {
+    if (shape.rank == 1) return nb::none();  // the usual case: a piece has this shape already
+    if (shape.rank == 2) return nb::make_tuple(shape.dims[0], shape.dims[1]);
+    return nb::make_tuple(shape.dims[0], shape.dims[1], shape.dims[2]);
+}
+
+// A piece's number in its section, or (offset, size) in the source.
+nb::object place_of(const Part& part) {
+    if (part.is_mapped) return nb::make_tuple(part.at, part.size);
+    return nb::int_(part.piece);
+}
+
+nb::tuple describe(const DecodedCell& cell) {
+    const auto layout = static_cast<int>(cell.layout);
+    if (cell.layout == Layout::ids) {
+        return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.ids), nb::none(), place_of(cell.lengths));
+    }
+    if (cell.layout == Layout::distinct) {
+        return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.ids), place_of(cell.positions),
+                              place_of(cell.lengths));
+    }
+    return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.items));
+}
+
+// Memory from the pool, given back when the last array over it is gone.
+struct Lent {
+    Lent(std::shared_ptr<BlockPool> pool, size_t size) : pool(std::move(pool)), block(this->pool->take(size)) {}
+    ~Lent() { pool->give_back(block); }
+    std::shared_ptr<BlockPool> pool;
+    BlockPool::Block block;
+};
+
+nb::capsule own(std::unique_ptr<Lent> lent) {
+    return nb::capsule(lent.release(), [](void* lent) noexcept { delete static_cast<Lent*>(lent); });
+}
+
+template <typename T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> array(uint8_t* data, size_t size, nb::handle owner) {
+    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner);
+}
+
+// One decoded minibatch: sections of the arena, and what each piece is.
+class DecodedRow {
+public:
+    DecodedRow(nb::object source, const uint8_t* bytes, std::unique_ptr<CellDecoder> decoder, std::unique_ptr<Lent> lent)
+        : source_(std::move(source)), bytes_(bytes), decoder_(std::move(decoder)), pool_(lent->pool),
+          data_(lent->block.data), owner_(own(std::move(lent))) {}
+
+    auto words() const { return array<int64_t>(data_, arena().words.num_items, owner_); }
+    auto ints() const { return array<int32_t>(data_ + arena().ints.at, arena().ints.num_items, owner_); }
+    auto floats() const { return array<float>(data_ + arena().floats.at, arena().floats.num_items, owner_); }
+    auto bytes() const { return array<uint8_t>(data_ + arena().bytes.at, arena().bytes.num_items, owner_); }
+    const std::vector<size_t>& word_sizes() const { return arena().words.sizes; }
+    const std::vector<size_t>& int_sizes() const { return arena().ints.sizes; }
+    const std::vector<size_t>& float_sizes() const { return arena().floats.sizes; }
+    const std::vector<size_t>& byte_sizes() const { return arena().bytes.sizes; }
+
+    nb::list cells() const {
+        nb::list described;
+        for (const DecodedCell& cell : decoder_->cells()) described.append(describe(cell));
+        return described;
+    }
+
+    // The plain ids of all cells of distinct ids, end to end, and how many each has.
+    nb::tuple gather() const {
+        std::vector<size_t> sizes;
+        size_t total = 0;
+        for (const DecodedCell& cell : decoder_->cells()) {
+            if (cell.layout != Layout::distinct) continue;
+            sizes.push_back(cell.positions.size);
+            total += cell.positions.size;
+        }
+        std::unique_ptr<Lent> lent;
+        {
+            nb::gil_scoped_release release;
+            lent = std::make_unique<Lent>(pool_, total * sizeof(uint64_t));
+            auto* next = reinterpret_cast<uint64_t*>(lent->block.data);
+            for (const DecodedCell& cell : decoder_->cells()) {
+                if (cell.layout != Layout::distinct) continue;
+                samovar::gather_ids(at<uint64_t>(cell.ids, 0), at<int32_t>(cell.positions, arena().ints.at),
+                                    cell.positions.size, next);
+                next += cell.positions.size;
+            }
+        }
+        uint8_t* data = lent->block.data;
+        return nb::make_tuple(array<int64_t>(data, total, own(std::move(lent))), sizes);
+    }
+
+private:
+    const samovar::Arena& arena() const { return decoder_->arena(); }
+
+    template <typename T>
+    const T* at(const Part& part, size_t section_at) const {
+        if (part.is_mapped) return reinterpret_cast<const T*>(bytes_ + part.at);
+        return reinterpret_cast<const T*>(data_ + section_at) + part.at;
+    }
+
+    nb::object source_;  // keeps the mapped bytes alive
+    const uint8_t* bytes_;
+    std::unique_ptr<CellDecoder> decoder_;
+    std::shared_ptr<BlockPool> pool_;
+    uint8_t* data_;
+    nb::capsule owner_;
+};
+
+// Decodes minibatch after minibatch; their memory comes back to its pool when nobody uses it any more.
+class RowDecoder {
+public:
+    explicit RowDecoder(size_t kept_bytes) : pool_(std::make_shared<BlockPool>(kept_bytes)) {}
+
+    DecodedRow* decode(
+        nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places) {
+        ByteBuffer bytes(source);
+        const auto* cells = reinterpret_cast<const samovar::CellPlace*>(places.data());
+        std::unique_ptr<Lent> lent;
+        std::unique_ptr<CellDecoder> decoder;
+        {
+            nb::gil_scoped_release release;
+            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0));
+            lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
+            decoder->run(lent->block.data);
+        }
+        return new DecodedRow(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
+    }
+
+private:
+    std::shared_ptr<BlockPool> pool_;
+};
+
+}  // namespace
+
+void bind_cell(nb::module_& m) {
+    nb::register_exception_translator([](const std::exception_ptr& caught, void*) {
+        try {
+            std::rethrow_exception(caught);
+        } catch (const samovar::CellError& error) {
+            // A ValueError whose second argument is the number of the cell.
+            PyErr_SetObject(PyExc_ValueError, nb::make_tuple(error.what(), error.cell).ptr());
+        }
+    });
+    m.def("load_codec", [](int codec, const std::string& path) { samovar::load_codec(packing_of(codec, 0).codec, path); },
+          "codec"_a, "path"_a, "Load zstd (1) or lz4 (2) from a shared library.");
+    m.def("encode_dense", &encode_dense, "items"_a.noconvert(), "codec"_a, "level"_a, "A dense float32 cell.");
+    m.def("encode_bag", &encode_bag, "ids"_a.noconvert(), "lengths"_a.noconvert(), "codec"_a, "level"_a,
+          "A cell of ids, as distinct ids and positions where that is smaller.");
+    m.def("encode_opaque", &encode_opaque, "data"_a.none(), "codec"_a, "level"_a, "A cell of plain bytes.");
+    nb::class_<DecodedRow>(m, "DecodedRow", "One minibatch: sections of memory, cut into pieces, and a tuple a cell.")
+        .def_prop_ro("words", &DecodedRow::words, nb::rv_policy::automatic)
+        .def_prop_ro("ints", &DecodedRow::ints, nb::rv_policy::automatic)
+        .def_prop_ro("floats", &DecodedRow::floats, nb::rv_policy::automatic)
+        .def_prop_ro("bytes", &DecodedRow::bytes, nb::rv_policy::automatic)
+        .def_prop_ro("word_sizes", &DecodedRow::word_sizes)
+        .def_prop_ro("int_sizes", &DecodedRow::int_sizes)
+        .def_prop_ro("float_sizes", &DecodedRow::float_sizes)
+        .def_prop_ro("byte_sizes", &DecodedRow::byte_sizes)
+        .def_prop_ro("cells", &DecodedRow::cells, nb::for_getter(nb::sig("def cells(self) -> list[tuple[typing.Any, ...]]")),
+                     "(layout, shape or None for rank 1, places…): a piece's number, or (offset, size) in the source.")
+        .def("gather", &DecodedRow::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
+             "Plain ids of all cells of distinct ids, end to end, and their sizes.");
+    nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")
+        .def(nb::init<size_t>(), "kept_bytes"_a)
+        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), nb::rv_policy::take_ownership,
+             "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.");
+}

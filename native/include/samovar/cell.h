@@ -1,0 +1,135 @@
+// A cell: one tensor, or one bag of ids, of one minibatch, as bytes. Knows no files and no tables.
+//
+//    0  4  "SMVC"
+//    4  1  format, 1
+//    5  1  layout: 0 dense, 1 ids, 2 distinct ids, 3 opaque bytes
+//    6  1  codec of the payload: 0 none, 1 zstd, 2 lz4 block
+//    7  1  dense: 1 = float32; distinct ids: bytes a position (1, 2, 4); else 0
+//    8  1  ids and distinct ids: bytes a length (1, 2, 4), or 0: every length is one, and none is stored
+//    9  1  rank of the shape, 1 to 3 (opaque: 0)
+//   10  1  zero bytes between the header and the payload, so that the payload lies aligned in its file
+//   11  1  0
+//   12  12 the shape, three u32, 0 beyond the rank: of the tensor, or of a bag's lengths
+//   24  8  number of ids; dense and opaque: 0
+//   32  4  number of distinct ids, else 0
+//   36  4  0
+//   40  8  size of the payload before compression
+//   48  8  XXH64 of the stored payload, seeded with the XXH64 (seed 0) of bytes 0 to 48 with byte 10 as 0
+//   56     padding, then the payload:
+//            dense          the items, row-major
+//            ids            u64 a id, then the lengths
+//            distinct ids   u64 a distinct id in order of first sight, then a position an id, then the lengths
+//            opaque         whatever the caller gave
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "samovar/codec.h"
+
+namespace samovar {
+
+constexpr size_t CELL_ALIGNMENT = 8;
+
+struct CellHeader {
+    char magic[4];
+    uint8_t format, layout, codec, item, length_bytes, rank, padding, zero;
+    uint32_t dims[3];
+    uint64_t num_ids;
+    uint32_t num_distinct, zero2;
+    uint64_t raw_bytes, checksum;
+};
+static_assert(sizeof(CellHeader) == 56, "the header has no holes");
+
+enum class Layout : uint8_t { dense = 0, ids = 1, distinct = 2, opaque = 3 };
+
+struct Shape {
+    uint32_t rank;
+    uint32_t dims[3];
+    size_t size() const noexcept;
+};
+
+struct Packing {
+    Codec codec;
+    int level;
+};
+
+// Each appends one cell, without padding: who knows where in a file it will stand sets byte 10 and inserts zeros.
+void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& shape, const Packing& packing);
+void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, const int32_t* lengths,
+                const Shape& shape, const Packing& packing);
+void append_opaque(std::vector<uint8_t>& out, const void* data, size_t size, const Packing& packing);
+
+class CellError : public std::runtime_error {
+public:
+    CellError(size_t cell, const std::string& what) : std::runtime_error(what), cell(cell) {}
+    size_t cell;
+};
+
+// Where a part of a decoded cell lies: in its section of the arena, or, not copied, in the source.
+struct Part {
+    size_t at = 0;  // items from the section's start; bytes from the source's start
+    size_t size = 0;
+    bool is_mapped = false;
+    size_t piece = 0;  // which piece of its section it is
+};
+
+struct DecodedCell {
+    Layout layout;
+    Shape shape;
+    Part ids;        // uint64: all ids, or the distinct ones
+    Part positions;  // int32, distinct ids only
+    Part lengths;    // int32; cells whose lengths are all one share one array
+    Part items;      // dense: float32; opaque: bytes
+};
+
+struct CellPlace {
+    uint64_t offset;
+    uint64_t size;
+};
+
+// Items of one type, end to end, piece after piece.
+struct Section {
+    std::vector<size_t> sizes;  // items a piece
+    size_t num_items = 0;
+    size_t at = 0;  // bytes from the arena's start
+    Part take(size_t size);
+};
+
+struct Arena {
+    Section words, ints, floats, bytes;
+    size_t size_bytes = 0;
+};
+
+// Decodes cells of one buffer: the constructor checks every header and plans the arena, `run` fills it. Both throw
+// CellError. What a checksum lets through is still checked: no cell makes anybody read outside its parts.
+class CellDecoder {
+public:
+    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells);
+
+    const Arena& arena() const noexcept { return arena_; }
+    const std::vector<DecodedCell>& cells() const noexcept { return cells_; }
+    void run(uint8_t* arena) const;
+
+private:
+    void plan(size_t index);
+    void plan_mapped(size_t index, size_t payload_at);
+    Part share_ones(size_t count);
+    void decode(size_t index, uint8_t* arena) const;
+    void decode_bag(const DecodedCell& cell, const CellHeader& header, const uint8_t* payload, size_t size,
+                    uint8_t* arena) const;
+
+    const uint8_t* source_;
+    const CellPlace* places_;
+    std::vector<DecodedCell> cells_;
+    std::vector<Part> ones_;
+    Arena arena_;
+};
+
+// data[i] = distinct[positions[i]]. The decoder has checked the positions.
+void gather_ids(const uint64_t* distinct, const int32_t* positions, size_t n, uint64_t* data) noexcept;
+
+}  // namespace samovar

@@ -1,0 +1,417 @@
+#include "samovar/cell.h"
+
+#include <cstring>
+#include <limits>
+
+#include "samovar/clones.h"
+#include "samovar/hash.h"
+
+namespace samovar {
+
+namespace {
+
+constexpr char MAGIC[4] = {'S', 'M', 'V', 'C'};
+constexpr uint8_t FORMAT = 1;
+constexpr uint8_t FLOAT32 = 1;
+constexpr size_t MAX_ITEMS = size_t{1} << 31;  // 8 GiB of floats; a row is refused at 100 MB
+
+using Header = CellHeader;
+
+uint64_t checksum_of(Header header, const void* payload, size_t size) {
+    header.padding = 0;  // says where the cell lies, not what it is
+    const uint64_t seed = hash_bytes(&header, offsetof(Header, checksum), 0);
+    return hash_bytes(payload, size, seed);
+}
+
+// Finishes a header and appends the cell, compressed unless that makes it larger.
+void append_cell(std::vector<uint8_t>& out, Header header, const uint8_t* raw, size_t raw_bytes,
+                 const Packing& packing) {
+    thread_local std::vector<uint8_t> packed;
+    const uint8_t* payload = raw;
+    size_t size = raw_bytes;
+    if (packing.codec != Codec::none && size > 0) {
+        packed.resize(compress_bound(packing.codec, size));
+        const size_t done = compress(packing.codec, packing.level, raw, size, packed.data(), packed.size());
+        if (done < size) {
+            payload = packed.data();
+            size = done;
+            header.codec = static_cast<uint8_t>(packing.codec);
+        }
+    }
+    std::memcpy(header.magic, MAGIC, sizeof MAGIC);
+    header.format = FORMAT;
+    header.raw_bytes = raw_bytes;
+    header.checksum = checksum_of(header, payload, size);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
+    out.insert(out.end(), bytes, bytes + sizeof header);
+    out.insert(out.end(), payload, payload + size);
+}
+
+Header header_of(Layout layout, const Shape& shape) {
+    Header header{};
+    header.layout = static_cast<uint8_t>(layout);
+    header.rank = static_cast<uint8_t>(shape.rank);
+    for (uint32_t i = 0; i < shape.rank; ++i) header.dims[i] = shape.dims[i];
+    return header;
+}
+
+uint8_t width_for(uint64_t largest, bool is_wide) {
+    if (is_wide || largest > 0xFFFF) return 4;
+    return largest > 0xFF ? 2 : 1;
+}
+
+template <typename Narrow>
+void append_narrow(std::vector<uint8_t>& raw, const int32_t* values, size_t n) {
+    const size_t at = raw.size();
+    raw.resize(at + n * sizeof(Narrow));
+    for (size_t i = 0; i < n; ++i) {
+        const auto value = static_cast<Narrow>(values[i]);
+        std::memcpy(raw.data() + at + i * sizeof value, &value, sizeof value);
+    }
+}
+
+void append_ints(std::vector<uint8_t>& raw, const int32_t* values, size_t n, uint8_t width) {
+    if (width == 1) append_narrow<uint8_t>(raw, values, n);
+    if (width == 2) append_narrow<uint16_t>(raw, values, n);
+    if (width == 4) append_narrow<uint32_t>(raw, values, n);
+}
+
+void append_words(std::vector<uint8_t>& raw, const uint64_t* words, size_t n) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(words);
+    raw.insert(raw.end(), bytes, bytes + n * sizeof *words);
+}
+
+// The distinct ids in order of first sight, and where each id stands among them.
+void find_distinct(const uint64_t* ids, size_t n, std::vector<uint64_t>& distinct, std::vector<int32_t>& positions) {
+    thread_local std::vector<int32_t> slots;
+    size_t capacity = 16;
+    while (capacity < 2 * n) capacity *= 2;
+    slots.assign(capacity, -1);
+    distinct.clear();
+    positions.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+        size_t slot = hash_integer(ids[i], 0) & (capacity - 1);
+        while (slots[slot] >= 0 && distinct[static_cast<size_t>(slots[slot])] != ids[i]) slot = (slot + 1) & (capacity - 1);
+        if (slots[slot] < 0) {
+            slots[slot] = static_cast<int32_t>(distinct.size());
+            distinct.push_back(ids[i]);
+        }
+        positions[i] = slots[slot];
+    }
+}
+
+template <typename Narrow>
+uint64_t widen(const uint8_t* in, size_t n, int32_t* out) {
+    Narrow largest = 0;
+    for (size_t i = 0; i < n; ++i) {
+        Narrow value;
+        std::memcpy(&value, in + i * sizeof value, sizeof value);
+        out[i] = static_cast<int32_t>(value);
+        largest = value > largest ? value : largest;
+    }
+    return largest;
+}
+
+// Loops of their own, so that each is compiled for wide vectors.
+SAMOVAR_CLONED uint64_t widen1(const uint8_t* in, size_t n, int32_t* out) { return widen<uint8_t>(in, n, out); }
+SAMOVAR_CLONED uint64_t widen2(const uint8_t* in, size_t n, int32_t* out) { return widen<uint16_t>(in, n, out); }
+SAMOVAR_CLONED uint64_t widen4(const uint8_t* in, size_t n, int32_t* out) { return widen<uint32_t>(in, n, out); }
+
+uint64_t widen_ints(const uint8_t* in, size_t n, uint8_t width, int32_t* out) {
+    if (width == 1) return widen1(in, n, out);
+    if (width == 2) return widen2(in, n, out);
+    return widen4(in, n, out);
+}
+
+SAMOVAR_CLONED uint64_t largest_of(const int32_t* values, size_t n) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const auto value = static_cast<uint32_t>(values[i]);
+        largest = value > largest ? value : largest;
+    }
+    return largest;
+}
+
+SAMOVAR_CLONED uint64_t sum_of(const int32_t* values, size_t n) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += static_cast<uint32_t>(values[i]);
+    return sum;
+}
+
+Header read_header(const uint8_t* cell, size_t size) {
+    if (size < sizeof(Header)) throw std::runtime_error("is cut: " + std::to_string(size) + " bytes, not even a header");
+    Header header;
+    std::memcpy(&header, cell, sizeof header);
+    if (std::memcmp(header.magic, MAGIC, sizeof MAGIC) != 0) throw std::runtime_error("is not a cell");
+    if (header.format != FORMAT) {
+        throw std::runtime_error("has cell format " + std::to_string(header.format) + "; this Samovar reads " +
+                                 std::to_string(FORMAT));
+    }
+    if (sizeof header + header.padding > size) throw std::runtime_error("is cut");
+    return header;
+}
+
+bool is_width(uint8_t width) { return width == 1 || width == 2 || width == 4; }
+
+Shape shape_of(const Header& header) {
+    Shape shape{header.rank, {header.dims[0], header.dims[1], header.dims[2]}};
+    if (header.rank > 3) throw std::runtime_error("has rank " + std::to_string(header.rank));
+    uint64_t size = 1;
+    for (uint32_t i = 0; i < shape.rank; ++i) {
+        size *= shape.dims[i];
+        if (size > MAX_ITEMS) throw std::runtime_error("is larger than any minibatch");
+    }
+    return shape;
+}
+
+// Throws unless the header's counts give exactly its payload size.
+void check_counts(const Header& header, const Shape& shape) {
+    const auto layout = static_cast<Layout>(header.layout);
+    if (header.num_ids > MAX_ITEMS || header.codec > 2) throw std::runtime_error("has an impossible header");
+    uint64_t expected = 0;
+    if (layout == Layout::dense) {
+        if (header.item != FLOAT32) throw std::runtime_error("has items of an unknown type");
+        expected = shape.size() * sizeof(float);
+    } else if (layout == Layout::opaque) {
+        expected = header.raw_bytes;
+    } else if (layout == Layout::ids || layout == Layout::distinct) {
+        const bool has_lengths = header.length_bytes != 0;
+        if (has_lengths && !is_width(header.length_bytes)) throw std::runtime_error("has an impossible header");
+        if (!has_lengths && header.num_ids != shape.size()) throw std::runtime_error("has an impossible header");
+        expected = shape.size() * header.length_bytes;
+        if (layout == Layout::ids) {
+            expected += header.num_ids * sizeof(uint64_t);
+        } else {
+            if (!is_width(header.item) || header.num_distinct > header.num_ids) {
+                throw std::runtime_error("has an impossible header");
+            }
+            expected += header.num_distinct * sizeof(uint64_t) + header.num_ids * header.item;
+        }
+    } else {
+        throw std::runtime_error("has an unknown layout");
+    }
+    if (expected != header.raw_bytes) throw std::runtime_error("has counts that do not fit its size");
+}
+
+// Uncompressed cells with 32-bit integers need no work at all, if they lie aligned.
+bool can_be_mapped(const Header& header, const uint8_t* payload) {
+    const auto layout = static_cast<Layout>(header.layout);
+    if (header.codec != 0 || reinterpret_cast<uintptr_t>(payload) % CELL_ALIGNMENT != 0) return false;
+    if (layout == Layout::dense || layout == Layout::opaque) return true;
+    const bool are_lengths_wide = header.length_bytes == 0 || header.length_bytes == 4;
+    return are_lengths_wide && (layout == Layout::ids || header.item == 4);
+}
+
+size_t aligned(size_t size) { return (size + 63) / 64 * 64; }
+
+}  // namespace
+
+size_t Shape::size() const noexcept {
+    size_t product = 1;
+    for (uint32_t i = 0; i < rank; ++i) product *= dims[i];
+    return product;
+}
+
+Part Section::take(size_t size) {
+    const Part part{num_items, size, false, sizes.size()};
+    sizes.push_back(size);
+    num_items += size;
+    return part;
+}
+
+void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& shape, const Packing& packing) {
+    Header header = header_of(Layout::dense, shape);
+    header.item = FLOAT32;
+    append_cell(out, header, reinterpret_cast<const uint8_t*>(items), shape.size() * sizeof *items, packing);
+}
+
+void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, const int32_t* lengths,
+                const Shape& shape, const Packing& packing) {
+    const bool is_wide = packing.codec == Codec::none;
+    const size_t num_lengths = shape.size();
+    uint64_t longest = 0, sum = 0;
+    bool all_one = true;
+    for (size_t i = 0; i < num_lengths; ++i) {
+        if (lengths[i] < 0) throw std::invalid_argument("a length is negative");
+        const auto length = static_cast<uint64_t>(lengths[i]);
+        sum += length;
+        longest = length > longest ? length : longest;
+        all_one = all_one && length == 1;
+    }
+    if (sum != num_ids) {
+        throw std::invalid_argument("the lengths add up to " + std::to_string(sum) + ", but there are " +
+                                    std::to_string(num_ids) + " ids");
+    }
+    thread_local std::vector<uint64_t> distinct;
+    thread_local std::vector<int32_t> positions;
+    thread_local std::vector<uint8_t> raw;
+    find_distinct(ids, num_ids, distinct, positions);
+    const uint8_t width = width_for(distinct.empty() ? 0 : distinct.size() - 1, is_wide);
+    const bool is_distinct = distinct.size() * sizeof *ids + num_ids * width < num_ids * sizeof *ids;
+    Header header = header_of(is_distinct ? Layout::distinct : Layout::ids, shape);
+    header.num_ids = num_ids;
+    header.length_bytes = all_one ? 0 : width_for(longest, is_wide);
+    raw.clear();
+    if (is_distinct) {
+        header.item = width;
+        header.num_distinct = static_cast<uint32_t>(distinct.size());
+        append_words(raw, distinct.data(), distinct.size());
+        append_ints(raw, positions.data(), num_ids, width);
+    } else {
+        append_words(raw, ids, num_ids);
+    }
+    append_ints(raw, lengths, num_lengths, header.length_bytes);
+    append_cell(out, header, raw.data(), raw.size(), packing);
+}
+
+void append_opaque(std::vector<uint8_t>& out, const void* data, size_t size, const Packing& packing) {
+    const Header header = header_of(Layout::opaque, Shape{0, {0, 0, 0}});
+    append_cell(out, header, static_cast<const uint8_t*>(data), size, packing);
+}
+
+CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells)
+    : source_(source), places_(places), cells_(num_cells) {
+    for (size_t index = 0; index < num_cells; ++index) {
+        const CellPlace& place = places[index];
+        try {
+            if (place.offset > source_bytes || place.size > source_bytes - place.offset) {
+                throw std::runtime_error("lies beyond the end of its file");
+            }
+            plan(index);
+        } catch (const std::exception& error) {
+            throw CellError(index, error.what());
+        }
+    }
+    arena_.ints.at = aligned(arena_.words.num_items * sizeof(uint64_t));
+    arena_.floats.at = arena_.ints.at + aligned(arena_.ints.num_items * sizeof(int32_t));
+    arena_.bytes.at = arena_.floats.at + aligned(arena_.floats.num_items * sizeof(float));
+    arena_.size_bytes = arena_.bytes.at + arena_.bytes.num_items;
+}
+
+void CellDecoder::plan(size_t index) {
+    const Header header = read_header(source_ + places_[index].offset, places_[index].size);
+    const size_t payload_at = places_[index].offset + sizeof header + header.padding;
+    DecodedCell& cell = cells_[index];
+    cell.layout = static_cast<Layout>(header.layout);
+    cell.shape = shape_of(header);
+    check_counts(header, cell.shape);
+    if (can_be_mapped(header, source_ + payload_at)) {
+        plan_mapped(index, payload_at);
+    } else if (cell.layout == Layout::dense) {
+        cell.items = arena_.floats.take(cell.shape.size());
+    } else if (cell.layout == Layout::opaque) {
+        cell.items = arena_.bytes.take(header.raw_bytes);
+    } else {
+        const bool is_distinct = cell.layout == Layout::distinct;
+        cell.ids = arena_.words.take(is_distinct ? header.num_distinct : header.num_ids);
+        if (is_distinct) cell.positions = arena_.ints.take(header.num_ids);
+        const size_t num_lengths = cell.shape.size();
+        cell.lengths = header.length_bytes == 0 ? share_ones(num_lengths) : arena_.ints.take(num_lengths);
+    }
+}
+
+void CellDecoder::plan_mapped(size_t index, size_t payload_at) {
+    const Header header = read_header(source_ + places_[index].offset, places_[index].size);
+    if (payload_at + header.raw_bytes != places_[index].offset + places_[index].size) throw std::runtime_error("is cut");
+    size_t next = payload_at;
+    const auto map = [&next](size_t size, size_t item_bytes) {
+        const Part part{next, size, true, 0};
+        next += size * item_bytes;
+        return part;
+    };
+    DecodedCell& cell = cells_[index];
+    const size_t num_items = cell.shape.size();
+    if (cell.layout == Layout::dense) {
+        cell.items = map(num_items, sizeof(float));
+    } else if (cell.layout == Layout::opaque) {
+        cell.items = map(header.raw_bytes, 1);
+    } else {
+        const bool is_distinct = cell.layout == Layout::distinct;
+        cell.ids = map(is_distinct ? header.num_distinct : header.num_ids, sizeof(uint64_t));
+        if (is_distinct) cell.positions = map(header.num_ids, sizeof(int32_t));
+        cell.lengths = header.length_bytes == 0 ? share_ones(num_items) : map(num_items, sizeof(int32_t));
+    }
+}
+
+Part CellDecoder::share_ones(size_t count) {
+    for (const Part& part : ones_) {
+        if (part.size == count) return part;
+    }
+    ones_.push_back(arena_.ints.take(count));
+    return ones_.back();
+}
+
+void CellDecoder::run(uint8_t* arena) const {
+    auto* ints = reinterpret_cast<int32_t*>(arena + arena_.ints.at);
+    for (const Part& part : ones_) {
+        for (size_t i = 0; i < part.size; ++i) ints[part.at + i] = 1;
+    }
+    for (size_t index = 0; index < cells_.size(); ++index) {
+        try {
+            decode(index, arena);
+        } catch (const std::exception& error) {
+            throw CellError(index, error.what());
+        }
+    }
+}
+
+void CellDecoder::decode(size_t index, uint8_t* arena) const {
+    const DecodedCell& cell = cells_[index];
+    const CellPlace& place = places_[index];
+    Header header;
+    std::memcpy(&header, source_ + place.offset, sizeof header);
+    const uint8_t* payload = source_ + place.offset + sizeof header + header.padding;
+    const size_t size = place.size - sizeof header - header.padding;
+    if (checksum_of(header, payload, size) != header.checksum) {
+        throw std::runtime_error("is damaged: its checksum does not fit");
+    }
+    if (cell.layout == Layout::ids || cell.layout == Layout::distinct) {
+        decode_bag(cell, header, payload, size, arena);
+    } else if (!cell.items.is_mapped) {
+        const bool is_dense = cell.layout == Layout::dense;
+        uint8_t* section = arena + (is_dense ? arena_.floats.at : arena_.bytes.at);
+        uint8_t* target = section + cell.items.at * (is_dense ? sizeof(float) : 1);
+        decompress(static_cast<Codec>(header.codec), payload, size, target, header.raw_bytes);
+    }
+}
+
+void CellDecoder::decode_bag(const DecodedCell& cell, const CellHeader& header, const uint8_t* payload, size_t size,
+                             uint8_t* arena) const {
+    auto* words = reinterpret_cast<uint64_t*>(arena) + cell.ids.at;
+    auto* ints = reinterpret_cast<int32_t*>(arena + arena_.ints.at);
+    const auto codec = static_cast<Codec>(header.codec);
+    const size_t num_lengths = cell.shape.size();
+    const int32_t* lengths = ints + cell.lengths.at;
+    uint64_t largest = 0;
+    if (cell.ids.is_mapped) {
+        const auto* positions = reinterpret_cast<const int32_t*>(source_ + cell.positions.at);
+        largest = largest_of(positions, cell.positions.size);
+        if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_ + cell.lengths.at);
+    } else if (cell.layout == Layout::ids && header.length_bytes == 0) {
+        decompress(codec, payload, size, words, header.raw_bytes);  // straight into place
+    } else {
+        thread_local std::vector<uint8_t> scratch;
+        if (scratch.size() < header.raw_bytes) scratch.resize(header.raw_bytes);
+        decompress(codec, payload, size, scratch.data(), header.raw_bytes);
+        const uint8_t* raw = scratch.data();
+        std::memcpy(words, raw, cell.ids.size * sizeof *words);
+        raw += cell.ids.size * sizeof *words;
+        if (cell.layout == Layout::distinct) {
+            largest = widen_ints(raw, cell.positions.size, header.item, ints + cell.positions.at);
+            raw += cell.positions.size * header.item;
+        }
+        if (header.length_bytes != 0) widen_ints(raw, num_lengths, header.length_bytes, ints + cell.lengths.at);
+    }
+    if (cell.layout == Layout::distinct && header.num_ids > 0 && largest >= header.num_distinct) {
+        throw std::runtime_error("has a position beyond its distinct ids");
+    }
+    if (header.length_bytes != 0 && sum_of(lengths, num_lengths) != header.num_ids) {
+        throw std::runtime_error("has lengths that do not add up");
+    }
+}
+
+SAMOVAR_CLONED void gather_ids(const uint64_t* distinct, const int32_t* positions, size_t n, uint64_t* data) noexcept {
+    for (size_t i = 0; i < n; ++i) data[i] = distinct[positions[i]];
+}
+
+}  // namespace samovar

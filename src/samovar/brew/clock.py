@@ -1,0 +1,104 @@
+"""A column of times as seconds since 1970 UTC, and as granules of their hour. Knows no files and no engine."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types
+
+from samovar.brew.ragged import as_numpy
+from samovar.errors import BadInput
+
+HOUR_SECONDS = 3600
+Unit = Literal["seconds", "milliseconds", "timestamp"]
+
+_MILLISECONDS_FROM = 10**11  # as seconds the year 5138, as milliseconds March 1973
+_END_OF_TIME = 253402300800  # the year 10000
+_ZONE = r"\d[ ]?(Z|[+-]\d\d(:?\d\d)?)$"
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How the time of a row is read, and which hours are taken."""
+
+    field: str
+    unit: Unit | None = None
+    """None: a number below 10**11 is in seconds, else in milliseconds; dates and ISO texts are timestamps."""
+    timezone: str | None = None
+    """Of timestamps and texts that name no zone; UTC when absent. Of two times with one name the earlier counts."""
+    granularity: int = 300
+    start: int | None = None
+    """Rows from this second on, and before `stop`."""
+    stop: int | None = None
+
+    def seconds(self, times: pa.Array) -> pa.Array:
+        """Whole seconds, rounded down; null stays null."""
+        times = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
+        kind = times.type
+        if types.is_null(kind):
+            return pa.nulls(len(times), pa.int64())
+        if types.is_timestamp(kind) or types.is_date(kind) or types.is_string(kind):
+            if self.unit not in (None, "timestamp"):
+                raise self._wrong(f"has the type {kind}", f"numbers of {self.unit}", "leave time_unit out")
+            return self._from_timestamps(times)
+        if not (types.is_integer(kind) or types.is_floating(kind)) or self.unit == "timestamp":
+            cure = "cast it" if self.unit is None else "mend time_unit"
+            raise self._wrong(f"has the type {kind}", self.unit or "numbers, timestamps or ISO texts", cure)
+        return self._from_numbers(times)
+
+    def granules(self, seconds: pa.Array) -> pa.Array:
+        """Rounded down to a multiple of the granularity, counted from the start of the hour."""
+        numbers = as_numpy(seconds.fill_null(0))
+        in_hour = numbers % HOUR_SECONDS
+        return pa.array(numbers - in_hour + in_hour // self.granularity * self.granularity, mask=_nulls(seconds))
+
+    def _from_numbers(self, times: pa.Array) -> pa.Array:
+        is_null = as_numpy(pc.is_null(times, nan_is_null=True))
+        numbers = as_numpy(times.fill_null(0))
+        if numbers.dtype.kind == "f":
+            numbers = np.where(is_null, 0, numbers)
+        far = np.abs(numbers.astype(np.float64)) >= _MILLISECONDS_FROM
+        if self.unit is None:
+            seconds = np.where(far, numbers // 1000, numbers // 1)
+        else:
+            seconds = numbers // (1000 if self.unit == "milliseconds" else 1)
+        self._refuse_far(seconds, numbers)
+        return pa.array(seconds.astype(np.int64), mask=is_null)
+
+    def _from_timestamps(self, times: pa.Array) -> pa.Array:
+        if types.is_string(times.type):
+            return self._from_texts(times)
+        if types.is_date(times.type):
+            times = times.cast(pa.timestamp("s"))
+        if times.type.tz is None and self.timezone is not None:
+            times = pc.assume_timezone(times, self.timezone, ambiguous="earliest", nonexistent="earliest")
+        numbers = as_numpy(times.cast(pa.int64()).fill_null(0))
+        return pa.array(numbers // _PER_SECOND[times.type.unit], mask=_nulls(times))
+
+    def _from_texts(self, times: pa.Array) -> pa.Array:
+        has_zone = pc.match_substring_regex(times, _ZONE)
+        nothing = pa.scalar(None, times.type)
+        try:
+            naive = pc.if_else(has_zone, nothing, times).cast(pa.timestamp("us"))
+            zoned = pc.if_else(has_zone, times, nothing).cast(pa.timestamp("us", "UTC"))
+        except pa.ArrowInvalid as error:
+            raise self._wrong(f"has a text that is no time ({error})", "ISO texts", "mend the rows") from None
+        return pc.coalesce(self._from_timestamps(naive), self._from_timestamps(zoned))
+
+    def _refuse_far(self, seconds: NDArray[Any], numbers: NDArray[Any]) -> None:
+        far = np.abs(seconds.astype(np.float64)) >= _END_OF_TIME
+        if far.any():
+            unit = self.unit or "seconds or milliseconds"
+            found = f"has {numbers[int(far.argmax())]}, which is after the year 9999 in {unit}"
+            raise self._wrong(found, f"{unit} since 1970", "give time_unit, or divide the column")
+
+    def _wrong(self, found: str, expected: str, cure: str) -> BadInput:
+        return BadInput(f"time_field: column {self.field!r} {found}; expected {expected}: {cure}")
+
+
+def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
+    return as_numpy(array.is_null()) if array.null_count > 0 else None

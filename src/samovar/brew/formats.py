@@ -1,0 +1,288 @@
+"""Files of rows as streams of Arrow batches, in their own order, with types that were decided for the whole source.
+
+Text formats are read twice: once to learn the narrowest type that holds every value, once to get the values. So an
+integer beyond 2**63 is exact wherever in the file it stands.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.json as json
+import pyarrow.parquet as parquet
+from pyarrow import types
+
+from samovar.brew.learned_types import FALSE_WORDS, TRUE_WORDS, Learned, learn_array, learn_texts
+from samovar.brew.order import FILE, ROW
+from samovar.brew.ragged import is_list, leaf_of
+from samovar.brew.sources import Source, SourceFile
+from samovar.errors import BadInput, UnknownColumn
+
+_BLOCK_BYTES = 8 << 20
+_ROWS_PER_BATCH = 8192
+
+
+def scan_schema(source: Source) -> pa.Schema:
+    """The columns that every file has, each with one type for all of them."""
+    learned: dict[str, Learned] = {}
+    fixed: dict[str, tuple[pa.DataType, SourceFile]] = {}
+    names: list[str] | None = None
+    for file in source.files:
+        try:
+            here = _learn_file(file, source, learned, fixed)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise _unreadable(file, error) from None
+        names = here if names is None else [name for name in names if name in here]
+    if not names:
+        raise BadInput(f"{source.name}: its files have no column in common, expected the same columns in all of them")
+    return pa.schema([(name, _decide(name, learned.get(name), fixed.get(name), source)) for name in names])
+
+
+def read_in_order(
+    source: Source, schema: pa.Schema, columns: Sequence[str], is_wanted: Sequence[bool] | None = None
+) -> Generator[pa.RecordBatch]:
+    """All rows, file by file; to `columns` are added the number of the file and of the row in it. `is_wanted` tells
+    which files to read."""
+    wanted = pa.schema([schema.field(column) for column in columns])
+    with_places = wanted.append(pa.field(FILE, pa.int32())).append(pa.field(ROW, pa.int64()))
+    for number, file in enumerate(source.files):
+        if is_wanted is not None and not is_wanted[number]:
+            continue
+        row = 0
+        for batch in read_file(file, wanted):
+            rows = np.arange(row, row + batch.num_rows)
+            places = [pa.array(np.full(batch.num_rows, number, np.int32)), pa.array(rows)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *places], schema=with_places)
+            row += batch.num_rows
+
+
+def read_file(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The columns of `schema`, in its order and types."""
+    readers = {"parquet": _read_parquet, "arrow": _read_arrow, "csv": _read_csv, "json": _read_json}
+    try:
+        for batch in readers[file.format](file, schema):
+            yield conform(batch, schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise _unreadable(file, error) from None
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of `schema`, cast to its types where they differ only in how Arrow lays them out."""
+    arrays = [_cast(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The one layout of a type that all engines hand out."""
+    if types.is_dictionary(kind):
+        return plain(kind.value_type)
+    if is_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind):
+        return pa.list_(plain(kind.value_type))
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    return kind
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    if types.is_null(kind):
+        return pa.nulls(len(array))
+    if types.is_null(leaf_of(kind)):
+        return pa.ListArray.from_arrays(array.offsets, _cast(array.values, kind.value_type), mask=array.is_null())
+    return array.cast(kind)
+
+
+# What a file says of its columns
+
+
+def _learn_file(
+    file: SourceFile,
+    source: Source,
+    learned: dict[str, Learned],
+    fixed: dict[str, tuple[pa.DataType, SourceFile]],
+) -> list[str]:
+    """The names of its columns; what is known of their types goes into `learned` and `fixed`."""
+    if file.format == "csv":
+        names = _csv_names(file)
+        for name in names:
+            learned.setdefault(name, Learned.text() if name in source.text_columns else Learned())
+        for batch in _open_csv(file, dict.fromkeys(names, pa.string())):
+            for name in names:
+                learned[name] = learned[name].or_text(learn_texts(batch.column(name), learned[name]))
+        return names
+    if file.format == "json":
+        seen: dict[str, None] = {}
+        for block in _json_blocks(file):
+            for name, found in _learn_json_block(block).items():
+                learned[name] = learned.get(name, Learned()).strictly(found, f"{file.path}: column {name!r}")
+                seen[name] = None
+        return list(seen)
+    schema = parquet.read_schema(file.path) if file.format == "parquet" else _arrow_reader(file).schema
+    for field in schema:
+        before, where = fixed.get(field.name, (pa.null(), file))
+        fixed[field.name] = (_widest(before, plain(field.type), field.name, where, file), file)
+    return list(schema.names)
+
+
+def _decide(
+    name: str, learned: Learned | None, fixed: tuple[pa.DataType, SourceFile] | None, source: Source
+) -> pa.DataType:
+    if fixed is None:
+        assert learned is not None
+        return learned.type
+    if learned is None:
+        return fixed[0]
+    return _widest(fixed[0], learned.type, name, fixed[1], source.files[0])
+
+
+def _widest(left: pa.DataType, right: pa.DataType, name: str, left_file: SourceFile, right_file: SourceFile) -> Any:
+    """A type that holds the values of both exactly."""
+    if left == right or types.is_null(right):
+        return left
+    if types.is_null(left):
+        return right
+    if types.is_list(left) and types.is_list(right):
+        return pa.list_(_widest(left.value_type, right.value_type, name, left_file, right_file))
+    for is_alike in (types.is_signed_integer, types.is_unsigned_integer, types.is_floating):
+        if is_alike(left) and is_alike(right):
+            return max(left, right, key=lambda kind: kind.bit_width)
+    raise BadInput(
+        f"column {name!r} is {left} in {left_file.path} and {right} in {right_file.path}; expected one type: "
+        "cast it in one of them"
+    )
+
+
+def _learn_json_block(block: pa.Buffer) -> dict[str, Learned]:
+    table = json.read_json(pa.BufferReader(block), json.ReadOptions(block_size=block.size + 1))
+    learned = {}
+    for name in table.schema.names:
+        learned[name] = learn_array(table.column(name), partial(_parses_as, block, name))
+    return learned
+
+
+def _parses_as(block: pa.Buffer, name: str, kind: pa.DataType) -> bool:
+    """Whether a column can be read as `kind`: Arrow's own guess for integers beyond 2**63 is double."""
+    try:
+        _parse_json(block, pa.schema([(name, kind)]))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+# Reading
+
+
+def _read_parquet(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with parquet.ParquetFile(file.path) as opened:
+        _require(file, schema, opened.schema_arrow.names)
+        yield from opened.iter_batches(_ROWS_PER_BATCH, columns=schema.names)
+
+
+def _read_arrow(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    reader = _arrow_reader(file)
+    _require(file, schema, reader.schema.names)
+    if isinstance(reader, pa.RecordBatchFileReader):
+        yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+def _arrow_reader(file: SourceFile) -> Any:
+    """The file or the stream layout of Arrow's IPC format, from a memory map."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(file.path)))
+    except pa.ArrowInvalid:
+        return pa.ipc.open_stream(pa.memory_map(str(file.path)))
+
+
+def _read_csv(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    _require(file, schema, _csv_names(file))
+    # Arrow reads no column of type null; any other that is empty will do.
+    yield from _open_csv(
+        file, {field.name: pa.string() if types.is_null(field.type) else field.type for field in schema}
+    )
+
+
+def _open_csv(file: SourceFile, kinds: dict[str, pa.DataType]) -> csv.CSVStreamingReader:
+    convert = csv.ConvertOptions(
+        column_types=kinds,
+        include_columns=list(kinds),
+        null_values=[""],  # "NA" and "null" are words like others
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        true_values=list(TRUE_WORDS),
+        false_values=list(FALSE_WORDS),
+    )
+    return csv.open_csv(
+        str(file.path),
+        csv.ReadOptions(block_size=_BLOCK_BYTES),
+        csv.ParseOptions(delimiter=_delimiter(file), newlines_in_values=True),
+        convert,
+    )
+
+
+def _csv_names(file: SourceFile) -> list[str]:
+    reader = csv.open_csv(str(file.path), parse_options=csv.ParseOptions(delimiter=_delimiter(file)))
+    return list(reader.schema.names)
+
+
+def _delimiter(file: SourceFile) -> str:
+    """The separator that the header line has most of."""
+    with pa.input_stream(str(file.path)) as opened:
+        header = opened.read(1 << 16).split(b"\n")[0]
+    return max(",\t;|", key=lambda delimiter: header.count(delimiter.encode()))
+
+
+def _read_json(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for block in _json_blocks(file):
+        yield from _parse_json(block, schema).to_batches()
+
+
+def _parse_json(block: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    # Arrow's JSON reader makes broken lists of nulls, so these are read as lists of integers.
+    schema = pa.schema([(field.name, _with_integers(field.type)) for field in schema])
+    options = json.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="ignore")
+    return json.read_json(pa.BufferReader(block), json.ReadOptions(block_size=block.size + 1), options)
+
+
+def _with_integers(kind: pa.DataType) -> pa.DataType:
+    if types.is_list(kind):
+        return pa.list_(pa.int64() if types.is_null(kind.value_type) else _with_integers(kind.value_type))
+    return kind
+
+
+def _json_blocks(file: SourceFile) -> Iterator[pa.Buffer]:
+    """Whole lines, some megabytes at a time."""
+    rest = b""
+    with pa.input_stream(str(file.path)) as opened:
+        while piece := opened.read(_BLOCK_BYTES):
+            lines, newline, tail = piece.rpartition(b"\n")
+            if newline:
+                yield from _non_blank(rest + lines + newline)
+                rest = tail
+            else:
+                rest += piece
+    yield from _non_blank(rest)
+
+
+def _non_blank(lines: bytes) -> Iterator[pa.Buffer]:
+    if lines.strip():
+        yield pa.py_buffer(lines)
+
+
+def _require(file: SourceFile, schema: pa.Schema, names: Sequence[str]) -> None:
+    for name in schema.names:
+        if name not in names:
+            raise UnknownColumn(
+                f"{file.path}: no column {name!r}; it has {', '.join(names)}: mend the name or the file"
+            )
+
+
+def _unreadable(file: SourceFile, error: Exception) -> BadInput:
+    return BadInput(f"{file.path}: cannot be read as {file.format} ({error}): mend the file, or leave it out")

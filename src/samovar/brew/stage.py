@@ -1,0 +1,233 @@
+"""Brewing as a stage: recipe → result directory. The only module of brewing that touches results and writes tables.
+
+manifest/000001.json    makes the table count; it comes after all files of its segment
+segments/000001/…       the rows
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samovar.brew.clock import HOUR_SECONDS
+from samovar.brew.converters import Converter
+from samovar.brew.dish import Dish, TableConfig, find_order, find_recipe_sources, open_table, prepare_recipe
+from samovar.brew.engines import find_engine
+from samovar.brew.groups import Tally
+from samovar.brew.minibatches import make_minibatches
+from samovar.brew.recipe import Recipe
+from samovar.brew.sizes import parse_size
+from samovar.brew.sources import Source, fingerprint
+from samovar.brew.time import PathLike
+from samovar.errors import BadInput, ConfigError, Conflict
+from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import Source as LineageSource
+from samovar.store import LocalStore, Store
+from samovar.tables.cell import Compression
+from samovar.tables.manifest import Manifest, commit_manifest, list_versions, read_manifests, table_inventory
+from samovar.tables.schema import Minibatch
+from samovar.tables.writer import write_segment
+
+KIND = "table"
+Watch = Callable[[Tally], None]
+"""Called after each minibatch."""
+
+_NOT_OF_A_LIVE_TABLE = ("source", "start_date", "end_date")  # each append has its own
+
+
+@dataclass(frozen=True)
+class Brewed:
+    """What came of it."""
+
+    directory: Path
+    version: int
+    tally: Tally | None
+    """None: the table was there already."""
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Where a table is to be, and from what; `prepare` looks at the sources and finds mistakes."""
+
+    directory: Path
+    config: Mapping[str, Any]
+    sources: Mapping[str, Source]
+    """By the config key that names them."""
+    prepare: Callable[[], Dish]
+    watch: Watch
+
+    def fingerprints(self) -> dict[str, list[dict[str, str | int]]]:
+        """Names, sizes and hashes of all files: the same wherever the files lie."""
+        return {key: [fingerprint(file.path) for file in source.files] for key, source in self.sources.items()}
+
+
+@dataclass(frozen=True)
+class _Version:
+    """One version of a table, before its rows are written."""
+
+    before: Sequence[Manifest]
+    table_id: str
+    brewed_from: Any
+    is_live: bool = False
+    stop: int | None = None
+    """The hour before which a live table will be complete; None: the end of its last hour with rows."""
+
+    @property
+    def number(self) -> int:
+        return len(self.before) + 1
+
+    @property
+    def first_row(self) -> int:
+        last = self.before[-1].segment if self.before else None
+        return last.first_row + last.num_rows if last else 0
+
+
+def brew(
+    recipe: Recipe,
+    config: Mapping[str, Any],
+    folder: Path,
+    result: Path,
+    *,
+    append: bool = False,
+    watch: Watch = lambda tally: None,
+) -> Brewed:
+    """`config` is the recipe as it was given; its relative paths begin at `folder`."""
+    sources = find_recipe_sources(recipe, folder)
+    kept = {key: value for key, value in config.items() if key != "result"}
+    job = Job(result, kept, sources, lambda: prepare_recipe(recipe, sources), watch)
+    if not append:
+        return _brew_whole(job)
+    if not recipe.order.is_online:
+        raise ConfigError("--append: the recipe has no time_field; only a table of hours can grow: brew it anew")
+    return _brew_more(job, recipe.hours[1])
+
+
+def format_tensor_table(
+    *,
+    result_table: PathLike,
+    src_table: PathLike | Sequence[PathLike] | None = None,
+    converters: Mapping[str, Converter] | None = None,
+    source_table_configs: Sequence[TableConfig] | None = None,
+    batch_size: int = 1024,
+    pivot_column: str | None = None,
+    stability_column: str | None = None,
+    compression: str = "zstd",
+    memory_limit: str | int | None = None,
+) -> Brewed:
+    """Write a tensor table from what `map_date_field` made or, as an offline table, from rows without dates, which
+    are sorted by the pivot within `memory_limit`."""
+    tables = source_table_configs or []
+    if src_table is not None and converters is not None:
+        tables = [*tables, TableConfig(src_table, converters)]
+    if len(tables) == 0 or (source_table_configs and (src_table is not None or converters is not None)):
+        raise ConfigError(
+            "format_tensor_table: expected src_table with converters, or source_table_configs, and not both: give one"
+        )
+
+    def prepare() -> Dish:
+        order = find_order(tables, pivot_column, stability_column)
+        engine = find_engine("duckdb", parse_size(memory_limit))
+        return Dish([open_table(table, order, engine) for table in tables], order, batch_size, compression)
+
+    config = {
+        "batch_size": batch_size,
+        "pivot_column": pivot_column,
+        "stability_column": stability_column,
+        "compression": compression,
+        "tables": [
+            {"table": table.source.name, "converters": {name: str(each) for name, each in table.converters.items()}}
+            for table in tables
+        ],
+    }
+    sources = {f"tables[{number}].table": table.source for number, table in enumerate(tables)}
+    return _brew_whole(Job(Path(result_table), config, sources, prepare, lambda tally: None))
+
+
+def _brew_whole(job: Job) -> Brewed:
+    directory = ResultDirectory(LocalStore(job.directory))
+    fingerprints = job.fingerprints()
+    plan = Plan(KIND, job.config, sources=_lineage(job, fingerprints))
+    dish = None if directory.is_finished else job.prepare()  # a mistake is told before there is a directory
+    with begin(directory, plan) as result:
+        if dish is None or result.is_finished:
+            return Brewed(job.directory, list_versions(directory.store)[-1], None, result.notes)
+        result.restore()
+        tally = Tally()
+        if not list_versions(directory.store):  # a kill may have come between the manifest and the finish
+            _write(directory.store, dish, _Version([], directory.id, fingerprints), tally, job.watch)
+        result.finish(None, {"version": 1}, table_inventory(directory.store))
+        return Brewed(job.directory, 1, tally, result.notes)
+
+
+def _brew_more(job: Job, stop: int | None) -> Brewed:
+    """A live table: each call adds a version of whole hours, and none finishes it."""
+    directory = ResultDirectory(LocalStore(job.directory))
+    config = {key: value for key, value in job.config.items() if key not in _NOT_OF_A_LIVE_TABLE}
+    dish, fingerprints = job.prepare(), job.fingerprints()
+    with begin(directory, Plan(KIND, {"live": True, **config})) as result:
+        result.restore()
+        before = read_manifests(directory.store) if list_versions(directory.store) else []
+        table_id = before[0].table_id if before else _digest([directory.id, fingerprints])
+        version, tally = _Version(before, table_id, fingerprints, True, stop), Tally()
+        _write(directory.store, dish, version, tally, job.watch)
+        return Brewed(job.directory, version.number, tally, result.notes)
+
+
+def _write(store: Store, dish: Dish, version: _Version, tally: Tally, watch: Watch) -> None:
+    """One segment, and the manifest that makes it count."""
+    schema, compression = dish.schema, Compression.parse(dish.compression)
+    complete_until = None
+    if version.before:
+        complete_until = version.before[-1].complete_until
+        if version.before[-1].schema != schema:
+            raise Conflict(
+                f"{store.name}: has other columns than this recipe makes, expected the same: brew a new table"
+            )
+    store.remove_tree(f"segments/{version.number:06d}")  # what a killed brewing left
+    with closing(make_minibatches(dish.ingredients, dish.order, dish.batch_size, tally)) as rows:
+        segment = write_segment(
+            store,
+            schema,
+            _watched(_after(rows, complete_until, store.name), tally, watch),
+            number=version.number,
+            first_row=version.first_row,
+            compression=compression,
+        )
+    if version.is_live:
+        last = segment.hours[-1].hour
+        assert last is not None
+        complete_until = version.stop if version.stop is not None else last + HOUR_SECONDS
+    brewed_from = {"sources": version.brewed_from}
+    manifest = Manifest(
+        version.number, version.table_id, schema, dish.compression, segment, complete_until, brewed_from
+    )
+    commit_manifest(store, manifest)
+
+
+def _after(rows: Iterator[Minibatch], complete_until: int | None, where: str) -> Iterator[Minibatch]:
+    for row in rows:
+        if complete_until is not None and row.hour is not None and row.hour < complete_until:
+            raise BadInput(
+                f"{where}: is complete until second {complete_until}, and found a row of the hour {row.hour}; expected "
+                "later rows only: give start_date, or leave the old files out"
+            )
+        yield row
+
+
+def _watched(rows: Iterator[Minibatch], tally: Tally, watch: Watch) -> Iterator[Minibatch]:
+    for row in rows:
+        watch(tally)
+        yield row
+
+
+def _lineage(job: Job, fingerprints: Mapping[str, Any]) -> list[LineageSource]:
+    named = job.sources.items()
+    return [LineageSource(key, source.name, _digest(fingerprints[key]), is_raw=True) for key, source in named]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,62 @@
+"""A categorical feature of one minibatch. Knows no tables and no embeddings."""
+
+from collections.abc import Callable
+
+import torch
+
+from samovar.errors import BadInput
+
+
+class Bag:
+    """Ids of all examples end to end, and how many belong to each.
+
+    `data` is int64 with the 64 bits of the unsigned id; `data_len` is int32, [B] or deeper, and adds up to len(data).
+    A table may have kept distinct ids and positions: then `unique` and `inverse` are given without work, and
+    data == unique[inverse]; else both are None.
+
+    >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
+    """
+
+    __slots__ = ("_data", "_gather", "data_len", "inverse", "unique")
+
+    def __init__(self, data: torch.Tensor, data_len: torch.Tensor) -> None:
+        if data.dtype != torch.int64 or data.ndim != 1 or data_len.dtype != torch.int32:
+            raise BadInput(
+                f"Bag: found data {data.dtype} of rank {data.ndim} and data_len {data_len.dtype}; "
+                "expected int64 of rank 1 and int32: convert them"
+            )
+        self._data: torch.Tensor | None = data
+        self._gather: Callable[[], torch.Tensor] | None = None
+        self.data_len = data_len
+        self.unique: torch.Tensor | None = None
+        self.inverse: torch.Tensor | None = None
+
+    @classmethod
+    def of_distinct(
+        cls,
+        unique: torch.Tensor,
+        inverse: torch.Tensor,
+        data_len: torch.Tensor,
+        gather: Callable[[], torch.Tensor] | None = None,
+    ) -> "Bag":
+        """A bag of distinct ids and positions (int32); `gather` makes its data when somebody asks."""
+        bag = cls.__new__(cls)
+        bag._data = None
+        bag._gather = gather
+        bag.data_len, bag.unique, bag.inverse = data_len, unique, inverse
+        return bag
+
+    @property
+    def data(self) -> torch.Tensor:
+        if self._data is None:
+            assert self.unique is not None
+            assert self.inverse is not None
+            self._data = self._gather() if self._gather is not None else self.unique[self.inverse.long()]
+        return self._data
+
+    def __len__(self) -> int:
+        """The number of examples."""
+        return len(self.data_len)
+
+    def __repr__(self) -> str:
+        return f"Bag({len(self.data)} ids, data_len {list(self.data_len.shape)})"

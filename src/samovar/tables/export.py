@@ -1,0 +1,130 @@
+"""A tensor table turned back into ordinary rows, so that any SQL tool can look. Knows how cells were made from rows.
+
+What brewing drops cannot come back: strings stay hashes, nulls in lists are gone, padded sequences stay padded.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from samovar.errors import AlreadyExists
+from samovar.tables.bag import Bag
+from samovar.tables.record import Record
+from samovar.tables.schema import ColumnSchema, TableSchema
+from samovar.tables.table import Table
+
+HOUR = "_hour"
+
+
+def export_rows(table: Table, path: Path) -> int:
+    """Write all examples as one Parquet file, which must not exist; gives their number."""
+    if path.exists():
+        raise AlreadyExists(f"{path}: exists already; results are never overwritten: choose another name")
+    schema = _arrow_schema(table.schema)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in _batches(table, schema):
+            writer.write_batch(batch)
+    return table.num_examples
+
+
+def _batches(table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for record in table.read():
+        yield rows_of(table.schema, record, schema)
+
+
+def rows_of(columns: TableSchema, record: Record, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """The examples of one minibatch."""
+    target = schema or _arrow_schema(columns)
+    hour = None if record.hour is None else record.hour * 1_000_000
+    arrays = [pa.array([hour] * record.num_examples, target.field(HOUR).type)]
+    arrays += [_rows_of_column(column, record, target.field(column.name).type) for column in columns.columns]
+    return pa.record_batch(arrays, schema=target)
+
+
+def _arrow_schema(columns: TableSchema) -> pa.Schema:
+    fields = [pa.field(HOUR, pa.timestamp("us", "UTC"))]
+    return pa.schema([*fields, *(pa.field(column.name, _type_of(column)) for column in columns.columns)])
+
+
+def _type_of(column: ColumnSchema) -> pa.DataType:
+    if column.kind == "key":
+        return _parse_type(column.source_type)
+    item = pa.float32() if column.kind == "real" else pa.uint64()
+    for _ in range(_depth(column)):
+        item = pa.list_(item)
+    return item
+
+
+def _depth(column: ColumnSchema) -> int:
+    """Levels of lists that an example has."""
+    if column.kind == "real":
+        return column.rank - 1
+    lists = column.source_type.count("list<")
+    is_text = column.source_type.endswith("string")
+    return max(lists, 1) if is_text else lists
+
+
+def _rows_of_column(column: ColumnSchema, record: Record, kind: pa.DataType) -> pa.Array:
+    value = record[column.name]
+    if isinstance(value, torch.Tensor):
+        return _lists(value.reshape(-1).numpy(), list(value.shape), kind)
+    if isinstance(value, Bag):
+        return _rows_of_bag(value, _depth(column), kind)
+    return value.cast(kind)
+
+
+def _lists(items: np.ndarray, shape: list[int], kind: pa.DataType) -> pa.Array:
+    """Rectangular nested lists."""
+    array = pa.array(items)
+    for size, count in zip(shape[:0:-1], _counts(shape), strict=True):
+        array = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(size)), array)
+    return array.cast(kind)
+
+
+def _counts(shape: list[int]) -> list[int]:
+    """How many lists there are at each level, innermost first."""
+    return [int(np.prod(shape[:level], dtype=np.int64)) for level in range(len(shape) - 1, 0, -1)]
+
+
+def _rows_of_bag(bag: Bag, depth: int, kind: pa.DataType) -> pa.Array:
+    ids = pa.array(bag.data.numpy().view(np.uint64))
+    lengths = bag.data_len.numpy()
+    if depth == 0:
+        return _single(ids, lengths)
+    kept = lengths.reshape(*lengths.shape[:depth], -1).sum(axis=depth)
+    array = pa.ListArray.from_arrays(pa.array(_offsets(kept.reshape(-1))), ids)
+    if depth == 2:
+        starts = np.arange(len(kept) + 1, dtype=np.int32) * np.int32(kept.shape[1])
+        array = pa.ListArray.from_arrays(pa.array(starts), array)
+    return array.cast(kind)
+
+
+def _single(ids: pa.Array, lengths: np.ndarray) -> pa.Array:
+    """One id an example, null where there is none."""
+    places = np.where(lengths > 0, np.cumsum(lengths) - lengths, 0)
+    return ids.take(pa.array(places, mask=lengths == 0)) if len(ids) else pa.nulls(len(lengths), pa.uint64())
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+_PLAIN_TYPES: dict[str, pa.DataType] = {
+    str(kind): kind
+    for kind in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+        pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
+        pa.date32(), pa.date64(), pa.null(), pa.string_view(), pa.binary_view(),
+        *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+        *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns")),
+    )
+}  # fmt: skip
+
+
+def _parse_type(text: str) -> pa.DataType:
+    """The type that Arrow prints so; a rarer one comes out as text."""
+    return _PLAIN_TYPES.get(text, pa.string())

@@ -1,0 +1,101 @@
+"""The cells of a table's files: where they lie, and the bytes to decode them from. Knows no threads."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samovar.errors import Damaged
+from samovar.native import hash_bytes
+from samovar.store import Store
+from samovar.tables.manifest import FileEntry
+from samovar.tables.writer import CELL_INDEX, ROW_INDEX
+
+Places = NDArray[np.uint64]
+"""[offset, size] a cell"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Bytes that hold the wanted cells of some rows of one file, and where each cell lies in them."""
+
+    data: Any
+    places: Places
+    """[rows, columns, 2]"""
+
+
+class TableFile:
+    """One file of a segment, opened on use."""
+
+    def __init__(self, store: Store, entry: FileEntry, num_columns: int) -> None:
+        self._store = store
+        self._num_columns = num_columns
+        self.entry = entry
+        self.name = f"{store.name}/{entry.path}"
+
+    @property
+    def can_map(self) -> bool:
+        return self._store.can_map
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """[rows] of hour, number of examples."""
+        return np.frombuffer(self._index, ROW_INDEX, self.entry.num_rows)
+
+    @cached_property
+    def cells(self) -> NDArray[np.void]:
+        """[rows, columns] of offset, size, size in memory."""
+        skipped = self.entry.num_rows * ROW_INDEX.itemsize
+        return np.frombuffer(self._index, CELL_INDEX, offset=skipped).reshape(self.entry.num_rows, self._num_columns)
+
+    @cached_property
+    def _index(self) -> bytes:
+        self._check_size()
+        size = self.entry.num_rows * (ROW_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
+        data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
+        if f"{hash_bytes(data):016x}" != self.entry.index_checksum:
+            raise Damaged(
+                f"{self.name}: the index of its cells is damaged; expected the bytes that were written: "
+                "restore it from a copy, or brew the table again"
+            )
+        return data
+
+    @cached_property
+    def _mapped(self) -> memoryview:
+        return self._store.map(self.entry.path)
+
+    def _check_size(self) -> None:
+        found = self._store.size(self.entry.path)
+        if found != self.entry.size:
+            state = "is missing" if found is None else f"has {found:,} bytes"
+            raise Damaged(
+                f"{self.name}: {state}; its manifest says {self.entry.size:,}: "
+                "restore it from a copy, or brew the table again"
+            )
+
+    def fetch(self, first: int, last: int, columns: list[int]) -> Source:
+        """The cells of the rows [first, last): mapped where the store can, else read, column by column."""
+        wanted = self.cells[first:last, columns]
+        places = np.stack([wanted["offset"], wanted["size"].astype(np.uint64)], axis=2)
+        if self.can_map:
+            return Source(self._mapped, np.ascontiguousarray(places))
+        return self._read(places)
+
+    def _read(self, places: Places) -> Source:
+        """Cells of a column that lie next to each other are read at once."""
+        data, moved = bytearray(), places.copy()
+        for column in range(places.shape[1]):
+            for first, last in _runs(places[:, column]):
+                start, stop = int(places[first, column, 0]), int(places[last, column].sum())
+                moved[first : last + 1, column, 0] += np.uint64((len(data) - start) % 2**64)  # wraps as it should
+                data += self._store.read(self.entry.path, start, stop)
+        return Source(data, moved)
+
+
+def _runs(places: Places) -> list[tuple[int, int]]:
+    """First and last of each run of cells with nothing but length prefixes and padding between them."""
+    gaps = places[1:, 0].astype(np.int64) - (places[:-1, 0] + places[:-1, 1]).astype(np.int64)
+    cuts = np.flatnonzero(gaps > 64)
+    return list(zip([0, *(cuts + 1).tolist()], [*cuts.tolist(), len(places) - 1], strict=True))

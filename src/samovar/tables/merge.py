@@ -1,0 +1,111 @@
+"""Several tables read as one: the k-th minibatch of an hour in each is joined to the k-th of that hour in the others,
+after making sure that their keys are the same. Knows no training."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import zip_longest
+
+import pyarrow as pa
+import torch
+
+from samovar.errors import BadInput
+from samovar.tables.bag import Bag
+from samovar.tables.record import Record, RecordValue
+from samovar.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table, and what is wanted of it."""
+
+    table: Table
+    columns: Sequence[str]
+
+
+def read_merged(
+    parts: Sequence[Part],
+    merge_keys: Sequence[str],
+    start_hour: int,
+    end_hour: int,
+    *,
+    num_downloaders: int | None = None,
+    num_parsers: int | None = None,
+    max_cache_size: int | None = None,
+) -> Iterator[Record]:
+    """Joined records of the hours [start_hour, end_hour). Any difference ends it with the place where it was found."""
+    _check_columns(parts)
+    share = None if max_cache_size is None else max(1, max_cache_size // len(parts))
+    with ExitStack() as stack:
+        readers = []
+        for part in parts:
+            rows = part.table.rows_between(start_hour, end_hour)
+            columns = list(dict.fromkeys([*merge_keys, *part.columns]))
+            reader = part.table.read(
+                columns, rows.start, rows.stop,
+                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=share,
+            )  # fmt: skip
+            readers.append(stack.enter_context(reader))
+        hour, number = None, 0
+        for records in zip_longest(*readers):
+            earliest = min(_hour(record) for record in records if record is not None)
+            number = number + 1 if earliest == hour else 0
+            hour = earliest
+            yield _join(parts, merge_keys, _all_there(parts, records, hour, number), number)
+
+
+def _check_columns(parts: Sequence[Part]) -> None:
+    owners: dict[str, str] = {}
+    for part in parts:
+        for name in part.columns:
+            if owners.setdefault(name, part.table.name) != part.table.name:
+                raise BadInput(
+                    f"merge_tables: column {name!r} is asked of {owners[name]} and of {part.table.name}; expected one "
+                    "table for each: take it out of one list"
+                )
+
+
+def _join(parts: Sequence[Part], merge_keys: Sequence[str], records: Sequence[Record], number: int) -> Record:
+    first = records[0]
+    values: dict[str, RecordValue] = {}
+    for part, record in zip(parts, records, strict=True):
+        for key in merge_keys:
+            if not _same(first[key], record[key]):
+                raise BadInput(
+                    f"merge_tables: {part.table.name} and {parts[0].table.name} differ in minibatch {number} of hour "
+                    f"{_show(_hour(first))}, key {key!r}; expected the same examples in the same order: brew both from "
+                    "the same events, with the same batch_size, pivot_column and stability_column"
+                )
+        values.update({name: record[name] for name in part.columns})
+    return Record(values, first.row, first.hour, first.num_examples)
+
+
+def _all_there(parts: Sequence[Part], records: Sequence[Record | None], hour: int, number: int) -> list[Record]:
+    """The records, if every table has its minibatch of this number and hour."""
+    found = [record for record in records if record is not None and record.hour == hour]
+    if len(found) == len(parts):
+        return found
+    is_there = [record is not None and record.hour == hour for record in records]
+    has, lacks = parts[is_there.index(True)].table.name, parts[is_there.index(False)].table.name
+    raise BadInput(
+        f"merge_tables: {lacks} has no minibatch {number} of hour {_show(hour)}, but {has} has one; expected as many "
+        "in both: brew both from the same events, with the same batch_size and pivot_column"
+    )
+
+
+def _hour(record: Record) -> int:
+    assert record.hour is not None
+    return record.hour
+
+
+def _same(left: RecordValue, right: RecordValue) -> bool:
+    if isinstance(left, Bag) and isinstance(right, Bag):
+        return torch.equal(left.data_len, right.data_len) and torch.equal(left.data, right.data)
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return torch.equal(left, right)
+    return isinstance(left, pa.Array) and isinstance(right, pa.Array) and left.equals(right)
+
+
+def _show(hour: int) -> str:
+    return datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%dT%H:%M")

@@ -1,0 +1,136 @@
+"""Rows of a table as records, in order, decoded ahead by threads of this process. Its whole state is one integer.
+
+consumer ──asks──▶ blocks of a few rows ──▶ [downloaders: bytes] ──▶ parsers: decode, make tensors ──▶ in order
+                   as many ahead as fit into max_cache_size
+"""
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from samovar.errors import BadInput, Damaged
+from samovar.native import RowDecoder
+from samovar.tables.files import Source, TableFile
+from samovar.tables.record import Record, make_values
+
+ROWS_PER_BLOCK = 8
+DEFAULT_CACHE_BYTES = 64 << 20
+POOLED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read. None of it changes what is read."""
+
+    num_downloaders: int
+    num_parsers: int
+    max_cache_size: int
+
+    @classmethod
+    def choose(cls, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Self:
+        """What the user gave, and for the rest what suits the machine."""
+        given = {"num_downloaders": num_downloaders, "num_parsers": num_parsers, "max_cache_size": max_cache_size}
+        for name, value in given.items():
+            if value is not None and value < 1:
+                raise BadInput(f"{name}: found {value}; expected 1 or more: give more, or leave it out")
+        cores = os.cpu_count() or 1
+        return cls(
+            num_downloaders or min(4, cores), num_parsers or min(3, cores), max_cache_size or DEFAULT_CACHE_BYTES
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some neighbouring rows of one file."""
+
+    file: TableFile
+    first: int
+    """In the file."""
+    row: int
+    """In the table, of the first."""
+    hours: Sequence[tuple[int | None, int]]
+    """Hour and number of examples of each row."""
+    sizes: Sequence[int]
+    """Memory that each row takes."""
+
+
+class TableReader(Iterator[Record]):
+    """Hands out records one by one; `position` is the next row to hand out. Close it, or read to the end."""
+
+    def __init__(
+        self, blocks: Iterator[Block], columns: Sequence[tuple[int, str]], start: int, reading: Reading
+    ) -> None:
+        self.position = start
+        self._numbers = [number for number, _ in columns]
+        self._names = [name for _, name in columns]
+        self._reading = reading
+        self._decoder = RowDecoder(POOLED_BYTES)
+        self._records = self._read(blocks)
+
+    def __next__(self) -> Record:
+        record = next(self._records)
+        self.position = record.row + 1
+        return record
+
+    def close(self) -> None:
+        self._records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, blocks: Iterator[Block]) -> Generator[Record, None, None]:
+        downloaders = ThreadPoolExecutor(self._reading.num_downloaders, thread_name_prefix="download")
+        parsers = ThreadPoolExecutor(self._reading.num_parsers, thread_name_prefix="parse")
+        waiting: deque[tuple[Block, Future[list[Record]]]] = deque()
+        cached = 0
+        upcoming = next(blocks, None)
+        try:
+            while upcoming is not None or waiting:
+                while upcoming is not None and (
+                    not waiting or cached + sum(upcoming.sizes) <= self._reading.max_cache_size
+                ):
+                    waiting.append(
+                        (upcoming, parsers.submit(self._parse, upcoming, self._download(upcoming, downloaders)))
+                    )
+                    cached += sum(upcoming.sizes)
+                    upcoming = next(blocks, None)
+                block, records = waiting.popleft()
+                yield from records.result()
+                cached -= sum(block.sizes)
+        finally:
+            for pool in (downloaders, parsers):
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _download(self, block: Block, downloaders: ThreadPoolExecutor) -> Future[Source] | None:
+        """None when the bytes need no fetching."""
+        if block.file.can_map:
+            return None
+        return downloaders.submit(block.file.fetch, block.first, block.first + len(block.sizes), self._numbers)
+
+    def _parse(self, block: Block, download: Future[Source] | None) -> list[Record]:
+        if download is not None:
+            source = download.result()
+        else:
+            source = block.file.fetch(block.first, block.first + len(block.sizes), self._numbers)
+        records = []
+        for index, (hour, num_examples) in enumerate(block.hours):
+            try:
+                decoded = self._decoder.decode(source.data, source.places[index])
+            except ValueError as error:
+                what, cell = error.args
+                raise Damaged(
+                    f"{block.file.name}: row {block.row + index}, column {self._names[cell]!r}: its cell {what}; "
+                    "expected the bytes that were written: restore the file from a copy, or brew the table again"
+                ) from error
+            values = make_values(self._names, decoded, source.data)
+            records.append(Record(values, block.row + index, hour, num_examples))
+        return records

@@ -1,0 +1,165 @@
+"""A tensor table as a whole: its versions, schema, hours, and the way to read it. Knows no training."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from samovar import native
+from samovar.config.nearest import nearest
+from samovar.errors import BadInput, NotOurs, UnknownColumn
+from samovar.store import LocalStore, Store
+from samovar.tables.cell import Compression
+from samovar.tables.files import TableFile
+from samovar.tables.manifest import HourEntry, Manifest, list_versions, read_manifests
+from samovar.tables.reader import ROWS_PER_BLOCK, Block, Reading, TableReader
+from samovar.tables.schema import TableSchema
+from samovar.tables.writer import NO_HOUR
+
+
+class Table:
+    """One version of a tensor table; a later version does not change what this one reads."""
+
+    def __init__(self, store: Store, manifests: Sequence[Manifest]) -> None:
+        self.store = store
+        self.name = store.name
+        self._manifests = manifests
+
+    @property
+    def id(self) -> str:
+        return self._manifests[0].table_id
+
+    @property
+    def version(self) -> int:
+        return self._manifests[-1].version
+
+    @property
+    def versions(self) -> list[int]:
+        """All versions that there are now."""
+        return list_versions(self.store)
+
+    @property
+    def schema(self) -> TableSchema:
+        return self._manifests[-1].schema
+
+    @property
+    def columns(self) -> list[str]:
+        return self.schema.names
+
+    @property
+    def manifests(self) -> Sequence[Manifest]:
+        """Of this version and all before it."""
+        return self._manifests
+
+    @property
+    def compression(self) -> str:
+        return self._manifests[-1].compression
+
+    @property
+    def complete_until(self) -> int | None:
+        """Of a live table: all hours before this one are here."""
+        return self._manifests[-1].complete_until
+
+    @property
+    def num_rows(self) -> int:
+        """Minibatches."""
+        last = self._manifests[-1].segment
+        return last.first_row + last.num_rows
+
+    @property
+    def num_examples(self) -> int:
+        return sum(manifest.segment.num_examples for manifest in self._manifests)
+
+    @cached_property
+    def hours(self) -> Mapping[int | None, range]:
+        """Rows of each hour (seconds since 1970 UTC), in order; an offline table has all rows under None."""
+        rows: dict[int | None, range] = {}
+        for entry in self._hour_entries():
+            start = rows[entry.hour].start if entry.hour in rows else entry.first_row
+            rows[entry.hour] = range(start, entry.first_row + entry.num_rows)
+        return rows
+
+    def rows_between(self, start_hour: int, end_hour: int) -> range:
+        """Rows of the hours [start_hour, end_hour)."""
+        found = [rows for hour, rows in self.hours.items() if hour is not None and start_hour <= hour < end_hour]
+        return range(found[0].start, found[-1].stop) if found else range(0)
+
+    def _hour_entries(self) -> Iterator[HourEntry]:
+        for manifest in self._manifests:
+            yield from manifest.segment.hours
+
+    def batch_sizes(self) -> dict[int, int]:
+        """How many minibatches there are of each number of examples."""
+        counts: Counter[int] = Counter()
+        for manifest in self._manifests:
+            for entry in manifest.segment.files:
+                counts.update(TableFile(self.store, entry, len(manifest.schema.columns)).rows["num_examples"].tolist())
+        return dict(counts)
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        num_downloaders: int | None = None,
+        num_parsers: int | None = None,
+        max_cache_size: int | None = None,
+    ) -> TableReader:
+        """Rows [start, stop) as records, in order. The last three are chosen from the machine when absent.
+
+        >>> for record in open_table("clicks").read(["BannerText", "IsClick"]):
+        ...     record["BannerText"].data, record["BannerText"].data_len, record["IsClick"]
+        """
+        wanted = self._find(self.columns if columns is None else columns)
+        last = self.num_rows if stop is None else stop
+        if not 0 <= start <= last <= self.num_rows:
+            raise BadInput(
+                f"{self.name}: rows {start} to {last} were asked for; it has {self.num_rows}: choose rows inside it"
+            )
+        native.require_codec(Compression.parse(self.compression).codec)
+        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
+        blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
+        return TableReader(blocks, wanted, start, reading)
+
+    def _find(self, names: Sequence[str]) -> list[tuple[int, str]]:
+        numbers = {name: number for number, name in enumerate(self.columns)}
+        for name in names:
+            if name not in numbers:
+                guess = nearest(name, self.columns)
+                hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(self.columns)}"
+                raise UnknownColumn(f"{self.name}: no column {name!r}; {hint}: fix `columns`, or brew it")
+        return [(numbers[name], name) for name in names]
+
+    def _blocks(self, start: int, stop: int, numbers: list[int], max_bytes: int) -> Iterator[Block]:
+        row = 0
+        for manifest in self._manifests:
+            for entry in manifest.segment.files:
+                first, last = max(start - row, 0), min(stop - row, entry.num_rows)
+                if first < last:
+                    file = TableFile(self.store, entry, len(manifest.schema.columns))
+                    yield from self._blocks_of(file, row, first, last, numbers, max_bytes)
+                row += entry.num_rows
+
+    def _blocks_of(
+        self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
+    ) -> Iterator[Block]:
+        """Cut so that one block never fills the cache, if more than one row is in it."""
+        sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
+        facts = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
+        while first < last:
+            count, size = 1, sizes[first]
+            while count < min(ROWS_PER_BLOCK, last - first) and size + sizes[first + count] <= max_bytes // 4:
+                size += sizes[first + count]
+                count += 1
+            rows = slice(first, first + count)
+            yield Block(file, first, file_row + first, facts[rows], sizes[rows])
+            first += count
+
+
+def open_table(path: Path | str | Store, version: int | None = None) -> Table:
+    """The table in a folder, its newest version unless another is named."""
+    store = path if isinstance(path, Store) else LocalStore(path)
+    if isinstance(store, LocalStore) and not store.root.is_dir():
+        raise NotOurs(f"{store.root}: nothing there; expected a tensor table: brew one, or check the path")
+    return Table(store, read_manifests(store, version))

@@ -1,0 +1,248 @@
+"""Minibatches → the files of one segment. It commits nothing: a segment counts when a manifest names it.
+
+segments/000001/0000.parquet   "PAR1" | row groups of a few rows, a page a column | index | footer
+index: i64 hour, u64 number of examples of each row; then u64 offset, u32 size, u32 size in memory of each cell,
+row by row, columns in the schema's order
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samovar.errors import BadInput
+from samovar.native import hash_bytes
+from samovar.results.checked import CheckedWriter
+from samovar.store import Store
+from samovar.tables.cell import Compression, decoded_bytes, encode_cell, place_cell
+from samovar.tables.manifest import FileEntry, HourEntry, Segment
+from samovar.tables.parquet import MAGIC, Chunk, Column, Footer, page_header
+from samovar.tables.schema import Minibatch, TableSchema
+
+HOUR, NUM_EXAMPLES = "_hour", "_num_examples"
+NO_HOUR = -(2**63)  # in the plain column of an offline table
+MAX_ROW_BYTES = 100_000_000
+ROWS_PER_GROUP = 16
+GROUP_BYTES = 64 << 20
+FILE_BYTES = 1 << 30
+CHUNKS_PER_FILE = 16_000
+ROW_INDEX = np.dtype([("hour", "<i8"), ("num_examples", "<u8")])
+CELL_INDEX = np.dtype([("offset", "<u8"), ("size", "<u4"), ("decoded", "<u4")])
+
+
+@dataclass(frozen=True)
+class EncodedRow:
+    hour: int | None
+    num_examples: int
+    cells: list[bytes]
+
+
+def write_segment(
+    store: Store,
+    schema: TableSchema,
+    minibatches: Iterable[Minibatch],
+    *,
+    number: int = 1,
+    first_row: int = 0,
+    compression: Compression = Compression(),  # noqa: B008  # frozen
+    threads: int = 2,
+) -> Segment:
+    """Write all minibatches; gives the segment that a manifest may name."""
+    tally = _Tally(first_row)
+    files: list[FileEntry] = []
+    with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
+        rows = _encode_rows(schema, minibatches, compression, pool, ahead=2 * threads)
+        for index, file_rows in enumerate(_cut_files(rows, len(schema.columns))):
+            path = f"segments/{number:06d}/{index:04d}.parquet"
+            files.append(_write_file(store, path, schema, file_rows, tally))
+    return Segment(
+        number,
+        first_row,
+        tally.num_rows,
+        tally.num_examples,
+        tuple(files),
+        tuple(tally.hours),
+        dict(tally.column_bytes),
+    )
+
+
+@dataclass
+class _Tally:
+    """What is counted while rows pass."""
+
+    first_row: int
+    num_rows: int = 0
+    num_examples: int = 0
+    hours: list[HourEntry] = field(default_factory=list)
+    column_bytes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, row: EncodedRow, names: list[str]) -> None:
+        if not self.hours or self.hours[-1].hour != row.hour:
+            self.hours.append(HourEntry(row.hour, self.first_row + self.num_rows, 0, 0))
+        last = self.hours[-1]
+        self.hours[-1] = HourEntry(last.hour, last.first_row, last.num_rows + 1, last.num_examples + row.num_examples)
+        self.num_rows += 1
+        self.num_examples += row.num_examples
+        for name, cell in zip(names, row.cells, strict=True):
+            self.column_bytes[name] += len(cell)
+
+
+def _encode_rows(
+    schema: TableSchema,
+    minibatches: Iterable[Minibatch],
+    compression: Compression,
+    pool: ThreadPoolExecutor,
+    ahead: int,
+) -> Iterator[EncodedRow]:
+    """Rows in order, a few of them encoded ahead."""
+    waiting: deque[Future[EncodedRow]] = deque()
+    for minibatch in minibatches:
+        waiting.append(pool.submit(_encode_row, schema, minibatch, compression))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _encode_row(schema: TableSchema, minibatch: Minibatch, compression: Compression) -> EncodedRow:
+    cells = [encode_cell(column, minibatch.values[column.name], compression) for column in schema.columns]
+    if sum(map(len, cells)) > MAX_ROW_BYTES:
+        sizes = sorted(zip(schema.names, map(len, cells), strict=True), key=lambda item: -item[1])
+        largest = ", ".join(f"{name} {size:,}" for name, size in sizes[:5])
+        raise BadInput(
+            f"a minibatch of {minibatch.num_examples} examples takes {sum(map(len, cells)):,} bytes; expected at most "
+            f"{MAX_ROW_BYTES:,}, so that every store can hold it; the largest columns: {largest}: "
+            "make batch_size smaller"
+        )
+    return EncodedRow(minibatch.hour, minibatch.num_examples, cells)
+
+
+def _cut_files(rows: Iterator[EncodedRow], num_columns: int) -> Iterator[Iterator[list[EncodedRow]]]:
+    """Row groups of a file, file after file; the caller exhausts one before it asks for the next."""
+    groups = _cut_groups(rows)
+    first = next(groups, None)
+    while first is not None:
+        left: list[list[EncodedRow]] = []
+        yield _one_file(first, groups, num_columns, left)
+        first = left[0] if left else None
+
+
+def _one_file(
+    first: list[EncodedRow], groups: Iterator[list[EncodedRow]], num_columns: int, left: list[list[EncodedRow]]
+) -> Iterator[list[EncodedRow]]:
+    """Groups until the file is full; the one that does not fit any more is put into `left`."""
+    num_chunks = size = 0
+    group: list[EncodedRow] | None = first
+    while group is not None:
+        group_bytes = sum(len(cell) for row in group for cell in row.cells)
+        if num_chunks and (num_chunks + num_columns > CHUNKS_PER_FILE or size + group_bytes > FILE_BYTES):
+            left.append(group)
+            return
+        num_chunks += num_columns
+        size += group_bytes
+        yield group
+        group = next(groups, None)
+
+
+def _cut_groups(rows: Iterator[EncodedRow]) -> Iterator[list[EncodedRow]]:
+    group: list[EncodedRow] = []
+    size = 0
+    for row in rows:
+        row_bytes = sum(map(len, row.cells))
+        if group and (len(group) == ROWS_PER_GROUP or size + row_bytes > GROUP_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(row)
+        size += row_bytes
+    if group:
+        yield group
+
+
+def _write_file(
+    store: Store, path: str, schema: TableSchema, groups: Iterator[list[EncodedRow]], tally: _Tally
+) -> FileEntry:
+    columns = [
+        Column(HOUR, "INT64"),
+        Column(NUM_EXAMPLES, "INT64"),
+        *(Column(name, "BYTE_ARRAY") for name in schema.names),
+    ]
+    footer = Footer(columns)
+    rows, cells = [], []
+    with CheckedWriter(store, path) as writer:
+        file = _Position(writer)
+        file.write(MAGIC)
+        for group in groups:
+            for row in group:
+                tally.add(row, schema.names)
+                rows.append((_plain_hour(row), row.num_examples))
+            cells.append(_write_group(file, group, columns, footer))
+        index = np.array(rows, ROW_INDEX).tobytes() + np.concatenate(cells).tobytes()
+        file.write(bytes(-file.at % 8))
+        index_at = file.at
+        file.write(index)
+        file.write(footer.to_bytes())
+    record = writer.record
+    return FileEntry(path, record.size, record.checksum, footer.num_rows, index_at, f"{hash_bytes(index):016x}")
+
+
+class _Position:
+    """A writer that knows how far it is."""
+
+    def __init__(self, writer: CheckedWriter) -> None:
+        self._writer = writer
+        self.at = 0
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        self.at += len(data)
+
+
+def _write_group(file: _Position, group: list[EncodedRow], columns: list[Column], footer: Footer) -> NDArray[np.void]:
+    """One row group; gives the index of its cells."""
+    index = np.empty((len(group), len(columns) - 2), CELL_INDEX)
+    chunks = [
+        _write_numbers(file, columns[0], [_plain_hour(row) for row in group]),
+        _write_numbers(file, columns[1], [row.num_examples for row in group]),
+    ]
+    for number, column in enumerate(columns[2:]):
+        cells = [row.cells[number] for row in group]
+        chunk, offsets, sizes = _write_cells(file, column, cells)
+        chunks.append(chunk)
+        index["offset"][:, number] = offsets
+        index["size"][:, number] = sizes
+        index["decoded"][:, number] = [decoded_bytes(cell) for cell in cells]
+    footer.add(len(group), chunks)
+    return index.reshape(-1)
+
+
+def _plain_hour(row: EncodedRow) -> int:
+    return NO_HOUR if row.hour is None else row.hour
+
+
+def _write_numbers(file: _Position, column: Column, values: list[int]) -> Chunk:
+    page = np.array(values, np.int64).tobytes()
+    start = file.at
+    file.write(page_header(len(page), len(values)) + page)
+    return Chunk(column, start, file.at - start, len(values))
+
+
+def _write_cells(file: _Position, column: Column, cells: list[bytes]) -> tuple[Chunk, list[int], list[int]]:
+    """A page of cells. Their padding depends on the length of the header before them, and that, a little, on them."""
+    start = file.at
+    header_bytes = len(page_header(sum(map(len, cells)) + 8 * len(cells) + 4 * len(cells), len(cells)))
+    while True:
+        position = start + header_bytes
+        placed, offsets = [], []
+        for cell in cells:
+            placed.append(place_cell(cell, position + 4))
+            offsets.append(position + 4)
+            position += 4 + len(placed[-1])
+        header = page_header(position - start - header_bytes, len(cells))
+        if len(header) == header_bytes:
+            break
+        header_bytes = len(header)
+    file.write(header + b"".join(len(cell).to_bytes(4, "little") + cell for cell in placed))
+    return Chunk(column, start, file.at - start, len(cells)), offsets, [len(cell) for cell in placed]

@@ -1,0 +1,29 @@
+"""Brews a table, or kills itself after some minibatches: python brew_and_die.py FOLDER NUM_MINIBATCHES.
+
+Prints the peak of its resident memory in kilobytes.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from samovar.brew.groups import Tally
+from samovar.brew.recipe import Recipe
+from samovar.brew.stage import brew
+
+
+def main(folder: Path, num_minibatches: int) -> None:
+    def die(tally: Tally) -> None:
+        if tally.num_batches == num_minibatches:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    tree = json.loads((folder / "recipe.json").read_text())
+    brew(Recipe.load(tree, "recipe.json"), tree, folder, folder / "table", watch=die)
+    status = Path("/proc/self/status").read_text().splitlines()
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,286 @@
+import json
+import shutil
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tests.tables.making import SCHEMA, add_version, make_minibatch, make_table
+
+import samovar
+from samovar.errors import BadInput, Damaged, NotOurs, UnknownColumn
+from samovar.store import LocalStore, MemoryStore, Store
+from samovar.tables import Bag, ColumnSchema, Ids, Minibatch, Record, TableSchema, open_table
+from samovar.tables import writer as table_writer
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "table")
+
+
+def plain(record: Record) -> dict[str, object]:
+    """Everything in a record, as plain values."""
+    values: dict[str, object] = {"row": record.row, "hour": record.hour, "num_examples": record.num_examples}
+    for name, value in record.items():
+        if isinstance(value, Bag):
+            values[name] = (value.data.tolist(), value.data_len.tolist())
+        else:
+            values[name] = value.tolist() if isinstance(value, torch.Tensor) else value.to_pylist()
+    return values
+
+
+def expected(minibatch: Minibatch, row: int) -> dict[str, object]:
+    values: dict[str, object] = {"row": row, "hour": minibatch.hour, "num_examples": minibatch.num_examples}
+    for name, value in minibatch.values.items():
+        if isinstance(value, Ids):
+            values[name] = (value.data.view(np.int64).tolist(), value.lengths.tolist())
+        else:
+            values[name] = value.tolist() if isinstance(value, np.ndarray) else value.to_pylist()
+    return values
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+def test_what_is_written_is_read_back_in_order(store: Store, compression: str) -> None:
+    minibatches = [make_minibatch(number, 3 + number % 40, number // 7 * 3600) for number in range(60)]
+    table = add_version(store, minibatches, compression=compression)
+    assert [plain(record) for record in table.read()] == [expected(item, row) for row, item in enumerate(minibatches)]
+    assert (table.num_rows, table.num_examples) == (60, sum(item.num_examples for item in minibatches))
+    assert table.columns == SCHEMA.names
+    assert table.hours == {hour * 3600: range(hour * 7, min(hour * 7 + 7, 60)) for hour in range(9)}
+
+
+@pytest.mark.parametrize("reading", [(1, 1, None), (4, 4, None), (1, 1, 1), (2, 3, 10_000)])
+def test_threads_and_cache_change_nothing(store: Store, reading: tuple[int, int, int | None]) -> None:
+    table = make_table(store, 50)
+    downloaders, parsers, cache = reading
+    records = table.read(num_downloaders=downloaders, num_parsers=parsers, max_cache_size=cache)
+    assert [plain(record) for record in records] == [plain(record) for record in table.read()]
+
+
+def test_any_range_of_rows_and_any_columns_can_be_read(store: Store) -> None:
+    table = make_table(store, 50)
+    whole = [plain(record) for record in table.read()]
+    for start, stop in [(0, 0), (0, 1), (7, 9), (16, 33), (49, 50), (50, 50), (3, None)]:
+        reader = table.read(start=start, stop=stop)
+        assert reader.position == start
+        assert [plain(record) for record in reader] == whole[start:stop]
+        assert reader.position == (50 if stop is None else stop)
+    for record in table.read(["price", "banner"]):
+        assert list(record) == ["price", "banner"]
+        assert plain(record)["price"] == whole[record.row]["price"]
+
+
+def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None:
+    import threading
+
+    table = make_table(LocalStore(tmp_path), 50)
+    before = threading.active_count()
+    with table.read(num_parsers=3) as reader:
+        next(reader)
+        assert reader.position == 1
+    assert threading.active_count() == before
+
+
+def test_records_live_on_after_their_reader(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 30)
+    records = list(table.read())
+    shutil.rmtree(tmp_path)
+    assert [plain(record) for record in records] == [
+        expected(make_minibatch(number, (5, 300)[number % 2], number // 3 * 3600), number) for number in range(30)
+    ]
+
+
+def test_an_append_is_a_new_version_and_a_reader_keeps_the_old_one(store: Store) -> None:
+    old = add_version(store, [make_minibatch(number, hour=0) for number in range(5)])
+    reader = old.read()
+    next(reader)
+    new = add_version(store, [make_minibatch(number, hour=3600) for number in range(5, 12)])
+    assert len(list(reader)) == 4
+    assert (old.version, old.num_rows, new.version, new.num_rows, old.versions) == (1, 5, 2, 12, [1, 2])
+    assert [plain(record) for record in new.read()] == [
+        expected(make_minibatch(number, hour=0 if number < 5 else 3600), number) for number in range(12)
+    ]
+    assert new.hours == {0: range(5), 3600: range(5, 12)}
+    assert open_table(store, version=1).num_rows == 5
+    assert (
+        json.loads(store.read("manifest/000002.json"))["segment"]["files"][0]["path"] == "segments/000002/0000.parquet"
+    )
+
+
+def test_many_files_are_one_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_writer, "CHUNKS_PER_FILE", 2 * len(SCHEMA.columns))
+    monkeypatch.setattr(table_writer, "ROWS_PER_GROUP", 3)
+    table = make_table(store, 20)
+    assert [entry.num_rows for entry in table.manifests[0].segment.files] == [6, 6, 6, 2]
+    assert [record.row for record in table.read(start=4, stop=15)] == list(range(4, 15))
+
+
+def test_an_offline_table_has_no_hours(store: Store) -> None:
+    table = add_version(store, [make_minibatch(number, hour=None) for number in range(5)])
+    assert table.hours == {None: range(5)}
+    assert {record.hour for record in table.read()} == {None}
+
+
+def test_an_empty_table_reads_nothing(store: Store) -> None:
+    table = add_version(store, [])
+    assert (table.num_rows, list(table.read()), table.hours) == (0, [], {})
+
+
+def test_any_parquet_reader_opens_the_files(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 40)
+    path = tmp_path / table.manifests[0].segment.files[0].path
+    found = pq.read_table(path)
+    assert found.schema.names == ["_hour", "_num_examples", *SCHEMA.names]
+    assert found["_hour"].to_pylist() == [number // 3 * 3600 for number in range(40)]
+    assert all(cell.startswith(b"SMVC") for cell in found["words"].to_pylist())
+    rows = duckdb.connect().execute(f"select sum(_num_examples), min(octet_length(price)) > 56 from '{path}'")
+    assert rows.fetchall() == [(table.num_examples, True)]
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    stores = [LocalStore(tmp_path / name) for name in "ab"]
+    for store in stores:
+        make_table(store, 30)
+    paths = [entry.path for entry in stores[0].list()]
+    assert [entry.path for entry in stores[1].list()] == paths
+    assert all(stores[0].read(path) == stores[1].read(path) for path in paths)
+
+
+class CountingStore(MemoryStore):
+    """Counts the bytes that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes_read = 0
+
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        data = super().read(path, start, stop)
+        self.bytes_read += len(data)
+        return data
+
+
+def test_only_the_asked_columns_are_read() -> None:
+    store = CountingStore()
+    columns = tuple(ColumnSchema(f"c{number}", "real", 1, "float") for number in range(40))
+    chance = np.random.Generator(np.random.Philox(key=1))
+    rows = [
+        Minibatch(0, 1024, {column.name: chance.standard_normal(1024).astype(np.float32) for column in columns})
+        for _ in range(50)
+    ]
+    table = add_version(store, rows, TableSchema(columns))
+    entry = table.manifests[0].segment.files[0]
+    store.bytes_read = 0
+    assert len(list(table.read([f"c{number}" for number in (3, 7, 8, 20, 39)]))) == 50
+    cells = sum(table.manifests[0].segment.column_bytes[f"c{number}"] for number in (3, 7, 8, 20, 39))
+    footer = entry.size - entry.index_at
+    assert cells <= store.bytes_read <= 1.01 * cells + footer
+
+
+def test_a_damaged_cell_is_named_by_file_row_and_column(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 20)
+    path = tmp_path / table.manifests[0].segment.files[0].path
+    data = bytearray(path.read_bytes())
+    reader = table.read()
+    blocks = list(table._blocks(0, 20, list(range(6)), 1 << 30))
+    cell = blocks[0].file.cells[5, 1]
+    data[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match=rf"{path}: row 5, column 'words': its cell is damaged.*brew the table again"):
+        list(table.read())
+    assert len(list(table.read(["banner", "price"]))) == 20
+    assert len(list(table.read(stop=5))) == 5
+    reader.close()
+
+
+def test_a_truncated_or_missing_file_is_named(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 20)
+    path = tmp_path / table.manifests[0].segment.files[0].path
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(Damaged, match=rf"{path}: has {len(whole) - 1:,} bytes; its manifest says {len(whole):,}"):
+        list(table.read())
+    path.unlink()
+    with pytest.raises(Damaged, match=rf"{path}: is missing"):
+        list(table.read())
+
+
+def test_a_damaged_index_is_told(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 20)
+    entry = table.manifests[0].segment.files[0]
+    data = bytearray((tmp_path / entry.path).read_bytes())
+    data[entry.index_at] ^= 1
+    (tmp_path / entry.path).write_bytes(data)
+    with pytest.raises(Damaged, match="the index of its cells is damaged"):
+        list(table.read())
+
+
+def test_a_newer_format_a_missing_version_and_no_table_are_told(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for hour in (0, 3600):
+        add_version(store, [make_minibatch(1, hour=hour)])
+    newest = tmp_path / "manifest" / "000002.json"
+    newest.write_text(newest.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(Damaged, match=r"000002.json: has table format 2; this Samovar reads 1"):
+        open_table(tmp_path)
+    newest.write_text("{")
+    with pytest.raises(Damaged, match=r"000002.json: cannot be read"):
+        open_table(tmp_path)
+    with pytest.raises(Damaged, match="expected all of 1 to 7"):
+        open_table(tmp_path, version=7)
+    (tmp_path / "manifest" / "000001.json").unlink()
+    with pytest.raises(Damaged, match="has versions 2; expected all of 1 to 2"):
+        open_table(tmp_path)
+    with pytest.raises(NotOurs, match="has no manifest"):
+        open_table(tmp_path / "segments")
+    with pytest.raises(NotOurs, match="nothing there"):
+        open_table(tmp_path / "none")
+
+
+def test_wrong_columns_rows_and_settings_are_refused(store: Store) -> None:
+    table = make_table(store, 5)
+    with pytest.raises(UnknownColumn, match=r"no column 'bannr'; did you mean 'banner'\?"):
+        table.read(["bannr"])
+    for start, stop in [(-1, 2), (3, 2), (0, 6)]:
+        with pytest.raises(BadInput, match=f"rows {start} to {stop} were asked for; it has 5"):
+            table.read(start=start, stop=stop)
+    with pytest.raises(BadInput, match="num_parsers: found 0; expected 1 or more"):
+        table.read(num_parsers=0)
+    record = next(table.read(["price"]))
+    with pytest.raises(UnknownColumn, match="no column 'hit'; it was read with price"):
+        record["hit"]
+
+
+def test_a_row_over_the_limit_is_refused_with_its_column_sizes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_writer, "MAX_ROW_BYTES", 1000)
+    with pytest.raises(
+        BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes; .*the largest columns: factors [\d,]+, "
+    ):
+        make_table(store, 2)
+
+
+def test_the_public_names_are_there() -> None:
+    assert samovar.open_table is open_table
+    assert samovar.Bag is Bag
+    with pytest.raises(BadInput, match="expected int64 of rank 1 and int32"):
+        Bag(torch.zeros(3), torch.zeros(3, dtype=torch.int32))
+
+
+def test_a_bag_of_distinct_ids_makes_its_data_by_itself() -> None:
+    bag = Bag.of_distinct(
+        torch.tensor([5, 9]), torch.tensor([1, 0, 1], dtype=torch.int32), torch.tensor([3], dtype=torch.int32)
+    )
+    assert bag.data.tolist() == [9, 5, 9]
+    assert (len(bag), repr(bag)) == (1, "Bag(3 ids, data_len [1])")
+
+
+def test_keys_of_an_arrow_type_stay_what_they_were(store: Store) -> None:
+    schema = TableSchema((ColumnSchema("key", "key", 1, "timestamp[us]"),))
+    keys = pa.array([1, None], pa.timestamp("us"))
+    table = add_version(store, [Minibatch(0, 2, {"key": keys})], schema)
+    found = next(table.read())["key"]
+    assert isinstance(found, pa.Array)
+    assert found.equals(keys)
