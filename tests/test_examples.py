@@ -34,6 +34,8 @@ def test_the_demo_kills_a_job_and_finds_the_same_bytes(tmp_path: Path) -> None:
     assert re.search(r"^status +finished", done.stdout, re.MULTILINE)
     assert "model.decay,0.9,0.99" in done.stdout
     assert f"show {tmp_path}/killed" in done.stdout
+    assert "clicks_table: version 1, 50000 rows in 54 minibatches" in done.stdout
+    assert re.search(r"read back as tensors: [\d,]+ rows/s", done.stdout)
 
 
 def test_the_demo_names_every_file_that_differs(demo: ModuleType, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What Samovar can do today, shown on job.py: killed again and again from outside, it ends with the same bytes.
+"""What Samovar can do today: a job that is killed again and again from outside ends with the same bytes, and a log
+becomes a table of minibatches.
 
     python examples/resume/demo.py [DIRECTORY]
 
@@ -7,6 +8,7 @@ Everything it prints was done in front of the reader; it knows nothing of what i
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,10 +26,13 @@ from samovar.errors import NotOurs
 from samovar.native import hash_bytes, hash_integers
 from samovar.results import open_directory
 from samovar.seeds import numpy_generator
+from samovar.tables import open_table
 
 JOB = Path(__file__).with_name("job.py")
 HOURS = 60
 KILLS_ON_THE_WAY = 6
+BREWING = Path(__file__).parents[1] / "brewing"
+LOG_ROWS = 50_000
 COMPARED = ("model", "evaluation", "logs")
 
 console = Console(highlight=False, soft_wrap=True)
@@ -186,8 +191,8 @@ def run_demo(folder: Path, chance: random.Random) -> bool:
     """All of it; says whether the killed run ended with the bytes of the straight one."""
     straight, killed = folder / "straight", folder / "killed"
     console.print(
-        "[bold]Samovar[/] is for training PyTorch models on tables of any size. This is its foundation: results that "
-        "survive any crash. Tables, embeddings and training are still to come."
+        "[bold]Samovar[/] is for training PyTorch models on tables of any size. This is what stands today: results "
+        "that survive any crash, and tables of ready minibatches. Embeddings and training are still to come."
     )
     show_title(f"One job of {HOURS} hours, straight")
     console.print(f"  {run_to_the_end(straight)}")
@@ -202,6 +207,8 @@ def run_demo(folder: Path, chance: random.Random) -> bool:
         return False
     console.print(f"[bold green]SAME BYTES[/] in all {len(files[0])} files, after {num_kills} kills")
     show_rest(killed)
+    show_table(folder)
+    show_next(killed)
     return True
 
 
@@ -213,6 +220,20 @@ def show_rest(root: Path) -> None:
     console.print(f"  {describe_hash_speed()}")
     show_title("What is in the directory")
     console.print(show_tree(root))
+
+
+def show_table(folder: Path) -> None:
+    show_title(f"A log of {LOG_ROWS:,} rows becomes a table of minibatches")
+    subprocess.run([sys.executable, BREWING / "make_log.py", folder / "clicks.csv", str(LOG_ROWS)], check=True)
+    shutil.copy(BREWING / "recipe.json", folder)
+    show_command("brew", folder / "recipe.json")
+    show_command("table", folder / "clicks_table")
+    table = open_table(folder / "clicks_table")
+    seconds = least_seconds(lambda: [record.num_examples for record in table.read()])
+    console.print(f"  read back as tensors: {table.num_examples / seconds:,.0f} rows/s")
+
+
+def show_next(root: Path) -> None:
     show_title("Next")
     console.print(f"  make test                      checks the code and runs all tests\n  make bench{' ' * 21}speed")
     console.print(f"  {Path(sys.executable).with_name('samovar')} show {root}")

@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -11,10 +12,11 @@ import torch
 from tests.tables.making import SCHEMA, add_version, make_minibatch, make_table
 
 import samovar
-from samovar.errors import BadInput, Damaged, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, MemoryStore, Store
 from samovar.tables import Bag, ColumnSchema, Ids, Minibatch, Record, TableSchema, open_table
 from samovar.tables import writer as table_writer
+from samovar.tables.reader import ReaderState
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -109,6 +111,23 @@ def test_an_append_is_a_new_version_and_a_reader_keeps_the_old_one(store: Store)
     assert (
         json.loads(store.read("manifest/000002.json"))["segment"]["files"][0]["path"] == "segments/000002/0000.parquet"
     )
+
+
+def test_a_position_goes_on_in_the_same_table_or_one_that_grew_and_nowhere_else(store: Store) -> None:
+    old = add_version(store, [make_minibatch(number, hour=0) for number in range(5)])
+    columns = ["price", "words"]
+    with old.read(columns) as reader:
+        first = [plain(next(reader)) for _ in range(3)]
+        state = ReaderState.from_json(json.loads(json.dumps(reader.state.to_json())))
+    new = add_version(store, [make_minibatch(number, hour=3600) for number in range(5, 9)])
+    rest = [plain(record) for record in new.read(columns, start=new.row_of(state, columns))]
+    assert first + rest == [plain(record) for record in new.read(columns)]
+    with new.read(columns) as reader, pytest.raises(Conflict, match="of version 2, this is 1"):
+        old.row_of(reader.state, columns)
+    with pytest.raises(Conflict, match="with columns price, words, not price"):
+        old.row_of(state, ["price"])
+    with pytest.raises(Conflict, match="of table another, this is a table"):
+        old.row_of(replace(state, table_id="another"), columns)
 
 
 def test_many_files_are_one_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ consumer ──asks──▶ blocks of a few rows ──▶ [downloaders: bytes]
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from samovar.errors import BadInput, Damaged
 from samovar.native import RowDecoder
@@ -44,6 +44,24 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class ReaderState:
+    """Where a reader is, and of what: enough to go on later, elsewhere."""
+
+    table_id: str
+    version: int
+    columns: tuple[str, ...]
+    row: int
+    """The next one to hand out."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "columns": list(self.columns)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
+        return cls(**{**record, "columns": tuple(record["columns"])})
+
+
+@dataclass(frozen=True)
 class Block:
     """Some neighbouring rows of one file."""
 
@@ -59,12 +77,14 @@ class Block:
 
 
 class TableReader(Iterator[Record]):
-    """Hands out records one by one; `position` is the next row to hand out. Close it, or read to the end."""
+    """Hands out records one by one. Close it, or read to the end."""
 
     def __init__(
-        self, blocks: Iterator[Block], columns: Sequence[tuple[int, str]], start: int, reading: Reading
+        self, blocks: Iterator[Block], columns: Sequence[tuple[int, str]], start: ReaderState, reading: Reading
     ) -> None:
-        self.position = start
+        self._start = start
+        self.position = start.row
+        """The next row to hand out."""
         self._numbers = [number for number, _ in columns]
         self._names = [name for _, name in columns]
         self._reading = reading
@@ -75,6 +95,10 @@ class TableReader(Iterator[Record]):
         record = next(self._records)
         self.position = record.row + 1
         return record
+
+    @property
+    def state(self) -> ReaderState:
+        return replace(self._start, row=self.position)
 
     def close(self) -> None:
         self._records.close()

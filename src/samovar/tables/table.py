@@ -7,12 +7,12 @@ from pathlib import Path
 
 from samovar import native
 from samovar.config.nearest import nearest
-from samovar.errors import BadInput, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
 from samovar.tables.files import TableFile
 from samovar.tables.manifest import HourEntry, Manifest, list_versions, read_manifests
-from samovar.tables.reader import ROWS_PER_BLOCK, Block, Reading, TableReader
+from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
 from samovar.tables.schema import TableSchema
 from samovar.tables.writer import NO_HOUR
 
@@ -120,7 +120,24 @@ class Table:
         native.require_codec(Compression.parse(self.compression).codec)
         reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
         blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
-        return TableReader(blocks, wanted, start, reading)
+        state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
+        return TableReader(blocks, wanted, state, reading)
+
+    def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
+        """The row at which a reader's state goes on here: in the same table, or one that only grew since."""
+        problems = []
+        if state.table_id != self.id:
+            problems.append(f"of table {state.table_id}, this is {self.id}")
+        if state.version > self.version:
+            problems.append(f"of version {state.version}, this is {self.version}")
+        if state.columns != tuple(columns):
+            problems.append(f"with columns {', '.join(state.columns)}, not {', '.join(columns)}")
+        if problems:
+            raise Conflict(
+                f"{self.name}: the position to go on from is {'; '.join(problems)}; expected the same table or one "
+                "that extends it, and the same columns: read the table that it was made with, or start anew"
+            )
+        return state.row
 
     def _find(self, names: Sequence[str]) -> list[tuple[int, str]]:
         numbers = {name: number for number, name in enumerate(self.columns)}
