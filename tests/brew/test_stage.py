@@ -93,7 +93,7 @@ def test_a_mistake_leaves_no_directory_and_a_failure_no_table(tmp_path: Path) ->
     assert not (tmp_path / "table").exists()
     with pytest.raises(BadInput, match="no rows"):
         run(tmp_path, end_date="2020-01-01")
-    with pytest.raises(NotOurs, match="has no manifest"):
+    with pytest.raises(NotOurs, match="has no version yet"):
         open_table(tmp_path / "table")
     status = open_directory(tmp_path / "table").status
     assert status is not None

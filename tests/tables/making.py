@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from samovar.store import Store
+from samovar.store import Store, take_lease
 from samovar.tables import (
     ColumnSchema,
     Compression,
@@ -63,13 +63,14 @@ def add_version(
     store: Store, minibatches: Iterable[Minibatch], schema: TableSchema = SCHEMA, compression: str = "zstd"
 ) -> Table:
     """Write a table, or append to it."""
-    earlier = list(open_table(store).manifests) if store.list("manifest") else []
+    earlier = list(open_table(store).manifests) if store.attributes().version else []
     first_row = open_table(store).num_rows if earlier else 0
     version = len(earlier) + 1
     segment = write_segment(
         store, schema, minibatches, number=version, first_row=first_row, compression=Compression.parse(compression)
     )
-    commit_manifest(store, Manifest(version, "a table", schema, compression, segment))
+    with take_lease(store) as lease:
+        commit_manifest(store, lease.commit, Manifest(version, "a table", schema, compression, segment))
     return open_table(store)
 
 

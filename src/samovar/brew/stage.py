@@ -23,9 +23,9 @@ from samovar.brew.sizes import parse_size
 from samovar.brew.sources import Source, fingerprint
 from samovar.brew.time import PathLike
 from samovar.errors import BadInput, ConfigError, Conflict
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import OpenResult, Plan, ResultDirectory, begin
 from samovar.results import Source as LineageSource
-from samovar.store import LocalStore, Store
+from samovar.store import LocalStore
 from samovar.tables.cell import Compression
 from samovar.tables.manifest import Manifest, commit_manifest, list_versions, read_manifests, table_inventory
 from samovar.tables.schema import Minibatch
@@ -158,7 +158,7 @@ def _brew_whole(job: Job) -> Brewed:
         result.restore()
         tally = Tally()
         if not list_versions(directory.store):  # a kill may have come between the manifest and the finish
-            _write(directory.store, dish, _Version([], directory.id, fingerprints), tally, job.watch)
+            _write(result, dish, _Version([], directory.id, fingerprints), tally, job.watch)
         result.finish(None, {"version": 1}, table_inventory(directory.store))
         return Brewed(job.directory, 1, tally, result.notes)
 
@@ -173,12 +173,13 @@ def _brew_more(job: Job, stop: int | None) -> Brewed:
         before = read_manifests(directory.store) if list_versions(directory.store) else []
         table_id = before[0].table_id if before else _digest([directory.id, fingerprints])
         version, tally = _Version(before, table_id, fingerprints, True, stop), Tally()
-        _write(directory.store, dish, version, tally, job.watch)
+        _write(result, dish, version, tally, job.watch)
         return Brewed(job.directory, version.number, tally, result.notes)
 
 
-def _write(store: Store, dish: Dish, version: _Version, tally: Tally, watch: Watch) -> None:
+def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, watch: Watch) -> None:
     """One segment, and the manifest that makes it count."""
+    store = result.directory.store
     schema, compression = dish.schema, Compression.parse(dish.compression)
     complete_until = None
     if version.before:
@@ -205,7 +206,7 @@ def _write(store: Store, dish: Dish, version: _Version, tally: Tally, watch: Wat
     manifest = Manifest(
         version.number, version.table_id, schema, dish.compression, segment, complete_until, brewed_from
     )
-    commit_manifest(store, manifest)
+    commit_manifest(store, result.commit, manifest)
 
 
 def _after(rows: Iterator[Minibatch], complete_until: int | None, where: str) -> Iterator[Minibatch]:

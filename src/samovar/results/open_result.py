@@ -128,6 +128,10 @@ class OpenResult:
         with self._artifacts.create(path) as writer:
             yield writer
 
+    def commit(self, **values: Any) -> None:
+        """Set attributes of the directory, if it is still ours: for stages with commits of their own."""
+        self._working().commit(**values)
+
     def write_params(self, ledger: Mapping[str, Any]) -> None:
         """Keep the ledger of parameters that were read."""
         self._held()

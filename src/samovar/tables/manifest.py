@@ -1,21 +1,23 @@
 """Versions of a table: `manifest/<version>.json`, each naming the one segment that it adds. Knows no rows' content.
 
-A version counts when its manifest exists; it is made by create-if-absent after all its files. A manifest does not
-repeat earlier segments: the table is the chain of all manifests up to a version.
+A version counts when the directory's attribute `version` says so. That is set under the lease, after all its files,
+so that a brewer that was replaced cannot add one. A manifest does not repeat earlier segments: the table is the chain
+of all manifests up to a version.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from samovar.errors import Damaged, NotOurs
+from samovar.errors import BadInput, Damaged, NotFound, NotOurs
 from samovar.results.checked import FileRecord
-from samovar.store import Store
+from samovar.store import Store, write_file
 from samovar.tables.schema import TableSchema
 
 FORMAT = 1
 FOLDER = "manifest"
+ATTRIBUTE = "version"
 
 
 @dataclass(frozen=True)
@@ -108,29 +110,33 @@ class Manifest:
             raise Damaged(f"{where}: cannot be read ({error}); expected a manifest: restore it from a copy") from error
 
 
-def commit_manifest(store: Store, manifest: Manifest) -> None:
-    """Make a version count; `AlreadyExists` if somebody made it first."""
-    store.create_if_absent(_path(manifest.version), manifest.to_bytes())
+def commit_manifest(store: Store, commit: Callable[..., None], manifest: Manifest) -> None:
+    """Make a version count. `commit` sets attributes under a lease; a replaced holder's leftover is overwritten."""
+    write_file(store, _path(manifest.version), manifest.to_bytes())
+    commit(**{ATTRIBUTE: manifest.version})
 
 
 def list_versions(store: Store) -> list[int]:
-    names = [entry.path.removeprefix(f"{FOLDER}/") for entry in store.list(FOLDER)]
-    return sorted(int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdigit())
+    return list(range(1, store.attributes().values.get(ATTRIBUTE, 0) + 1))
 
 
 def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
     """All manifests up to a version, the newest by default."""
     versions = list_versions(store)
     if not versions:
-        raise NotOurs(f"{store.name}: has no manifest; expected a tensor table: brew one, or check the path")
+        raise NotOurs(f"{store.name}: has no version yet; expected a tensor table: brew one, or check the path")
     newest = versions[-1] if version is None else version
-    if versions != list(range(1, versions[-1] + 1)) or newest not in versions:
-        raise Damaged(
-            f"{store.name}: has versions {', '.join(map(str, versions))}; expected all of 1 to "
-            f"{max(newest, versions[-1])}: restore the missing manifest from a copy"
-        )
-    paths = [_path(number) for number in range(1, newest + 1)]
-    return [Manifest.from_bytes(store.read(path), f"{store.name}/{path}") for path in paths]
+    if newest not in versions:
+        raise BadInput(f"{store.name}: has no version {newest}; expected 1 to {versions[-1]}: choose one of them")
+    return [_read(store, number) for number in range(1, newest + 1)]
+
+
+def _read(store: Store, version: int) -> Manifest:
+    where = f"{store.name}/{_path(version)}"
+    try:
+        return Manifest.from_bytes(store.read(_path(version)), where)
+    except NotFound as error:
+        raise Damaged(f"{where}: is missing; the table has this version: restore it from a copy") from error
 
 
 def table_inventory(store: Store) -> dict[str, FileRecord]:
