@@ -1,10 +1,16 @@
 """A categorical feature of one minibatch. Knows no tables and no embeddings."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 
 from samovar.errors import BadInput
+
+
+class DataLater(Protocol):
+    """Data of bags that nobody has asked for yet, by number."""
+
+    def __getitem__(self, number: int, /) -> torch.Tensor: ...
 
 
 class Bag:
@@ -17,7 +23,7 @@ class Bag:
     >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
     """
 
-    __slots__ = ("_data", "_gather", "data_len", "inverse", "unique")
+    __slots__ = ("_data", "_later", "_number", "data_len", "inverse", "unique")
 
     def __init__(self, data: torch.Tensor, data_len: torch.Tensor) -> None:
         if data.dtype != torch.int64 or data.ndim != 1 or data_len.dtype != torch.int32:
@@ -26,7 +32,8 @@ class Bag:
                 "expected int64 of rank 1 and int32: convert them"
             )
         self._data: torch.Tensor | None = data
-        self._gather: Callable[[], torch.Tensor] | None = None
+        self._later: DataLater | None = None
+        self._number = 0
         self.data_len = data_len
         self.unique: torch.Tensor | None = None
         self.inverse: torch.Tensor | None = None
@@ -37,12 +44,14 @@ class Bag:
         unique: torch.Tensor,
         inverse: torch.Tensor,
         data_len: torch.Tensor,
-        gather: Callable[[], torch.Tensor] | None = None,
+        later: DataLater | None = None,
+        number: int = 0,
     ) -> "Bag":
-        """A bag of distinct ids and positions (int32); `gather` makes its data when somebody asks."""
+        """A bag of distinct ids and positions (int32). `later[number]` gives its data when somebody asks: a whole
+        minibatch makes those of all its bags at once."""
         bag = cls.__new__(cls)
         bag._data = None
-        bag._gather = gather
+        bag._later, bag._number = later, number
         bag.data_len, bag.unique, bag.inverse = data_len, unique, inverse
         return bag
 
@@ -51,7 +60,8 @@ class Bag:
         if self._data is None:
             assert self.unique is not None
             assert self.inverse is not None
-            self._data = self._gather() if self._gather is not None else self.unique[self.inverse.long()]
+            self._data = self.unique[self.inverse.long()] if self._later is None else self._later[self._number]
+            self._later = None
         return self._data
 
     def __len__(self) -> int:

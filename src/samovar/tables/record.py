@@ -1,7 +1,6 @@
 """One minibatch as it was read: names to tensors. Knows no files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,46 +47,46 @@ class Record(Mapping[str, RecordValue]):
 
 def make_values(names: Sequence[str], decoded: DecodedRow, source: Any) -> dict[str, RecordValue]:
     """Tensors over a decoded minibatch. Each section is cut in one call: tensors made one by one would cost a third of
-    the decompression."""
-    words = _Pieces(decoded.words, decoded.word_sizes, source, torch.int64)
-    ints = _Pieces(decoded.ints, decoded.int_sizes, source, torch.int32)
-    floats = _Pieces(decoded.floats, decoded.float_sizes, source, torch.float32)
+    the decompression. A place is the number of a piece, or (offset, size) of what was not copied out of the source."""
+    words = _cut(decoded.words, decoded.word_sizes)
+    ints = _cut(decoded.ints, decoded.int_sizes)
+    floats = _cut(decoded.floats, decoded.float_sizes)
     gathered = _Gathered(decoded)
     values: dict[str, RecordValue] = {}
     num_distinct = 0
-    for name, (layout, shape, *places) in zip(names, decoded.cells, strict=True):
+    for name, cell in zip(names, decoded.cells, strict=True):
+        layout, shape, place = cell[0], cell[1], cell[2]
         if layout == DENSE:
-            items = floats[places[0]]
+            items = floats[place] if type(place) is int else _map(source, place, torch.float32)
             values[name] = items if shape is None else items.view(shape)
             continue
         if layout == OPAQUE:
-            values[name] = read_keys(_bytes(places[0], decoded, source))
+            values[name] = read_keys(_bytes(place, decoded, source))
             continue
-        lengths = ints[places[2]]
+        ids = words[place] if type(place) is int else _map(source, place, torch.int64)
+        place = cell[4]
+        lengths = ints[place] if type(place) is int else _map(source, place, torch.int32)
         if shape is not None:
             lengths = lengths.view(shape)
         if layout == DISTINCT_IDS:
-            bag = Bag.of_distinct(words[places[0]], ints[places[1]], lengths, partial(gathered.get, num_distinct))
+            place = cell[3]
+            positions = ints[place] if type(place) is int else _map(source, place, torch.int32)
+            values[name] = Bag.of_distinct(ids, positions, lengths, gathered, num_distinct)
             num_distinct += 1
         else:
-            bag = Bag(words[places[0]], lengths)
-        values[name] = bag
+            values[name] = Bag(ids, lengths)
     return values
 
 
-class _Pieces(dict[Any, torch.Tensor]):
-    """Tensors of one section by their number; by (offset, size) those that were not copied out of the source."""
+def _cut(section: NDArray[Any], sizes: list[int]) -> Sequence[torch.Tensor]:
+    return torch.from_numpy(section).split_with_sizes(sizes) if sizes else ()
 
-    def __init__(self, section: NDArray[Any], sizes: list[int], source: Any, dtype: torch.dtype) -> None:
-        super().__init__(enumerate(torch.from_numpy(section).split_with_sizes(sizes)) if sizes else ())
-        self._source = source
-        self._dtype = dtype
 
-    def __missing__(self, place: tuple[int, int]) -> torch.Tensor:
-        offset, size = place
-        if size == 0:
-            return torch.empty(0, dtype=self._dtype)
-        return torch.frombuffer(self._source, dtype=self._dtype, count=size, offset=offset)
+def _map(source: Any, place: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+    offset, size = place
+    if size == 0:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(source, dtype=dtype, count=size, offset=offset)
 
 
 class _Gathered:
@@ -97,7 +96,7 @@ class _Gathered:
         self._decoded = decoded
         self._pieces: Sequence[torch.Tensor] | None = None
 
-    def get(self, number: int) -> torch.Tensor:
+    def __getitem__(self, number: int) -> torch.Tensor:
         if self._pieces is None:
             data, sizes = self._decoded.gather()
             self._pieces = torch.from_numpy(data).split_with_sizes(sizes)
