@@ -17,6 +17,7 @@ from samovar.cli.brew import brew as brew_command
 from samovar.errors import BadInput, ConfigError, Conflict, NotOurs
 from samovar.results import open_directory
 from samovar.tables import Record, open_table
+from samovar.tables.hours import show_hour
 
 NOON = 1609502400
 RECIPE: dict[str, Any] = {
@@ -126,7 +127,9 @@ def test_a_live_table_grows_by_whole_hours_and_refuses_old_rows(tmp_path: Path) 
     table = open_table(tmp_path / "table")
     assert (table.version, table.complete_until) == (1, NOON + 3600)
     write_rows(tmp_path, [NOON + 3599, NOON + 3600], "more.parquet")
-    with pytest.raises(BadInput, match=rf"is complete until second {NOON + 3600}, and found a row of the hour {NOON}"):
+    with pytest.raises(
+        BadInput, match=rf"is complete until {show_hour(NOON + 3600)}, and found a row of the hour {show_hour(NOON)}"
+    ):
         run(tmp_path, append=True, source="more.parquet")
     keys = {"start_date": "2021-01-01T13:00", "end_date": "2021-01-01T16:00"}
     assert run(tmp_path, append=True, source="more.parquet", **keys).version == 2

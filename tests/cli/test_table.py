@@ -14,7 +14,7 @@ def test_table_tells_schema_versions_hours_batch_sizes_and_bytes(tmp_path: Path)
     for expected in (
         "version      1 of 1",
         "20 of 4,525 examples",
-        "7, 1970-01-01 00:00 to 1970-01-01 06:00",
+        "7, 1970-01-01T00:00 to 1970-01-01T06:00",
         "banner   categorical  1     uint64",
         "shorter than 300         5            25.00%",
     ):
@@ -24,7 +24,7 @@ def test_table_tells_schema_versions_hours_batch_sizes_and_bytes(tmp_path: Path)
 def test_table_prints_one_minibatch_readably(tmp_path: Path) -> None:
     make_table(LocalStore(tmp_path), 4)
     shown = samovar("table", tmp_path, "--row", 2).stdout
-    assert "minibatch 2 of hour 1970-01-01 00:00: 5 examples" in shown
+    assert "minibatch 2 of hour 1970-01-01T00:00: 5 examples" in shown
     assert "hit 2 0, hit 2 1, hit 2 2, None, hit 2 4" in shown
     assert "1, 1, 1, 1, 1" in shown
     beyond = samovar("table", tmp_path, "--row", 4)

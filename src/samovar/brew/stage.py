@@ -27,6 +27,7 @@ from samovar.results import OpenResult, Plan, ResultDirectory, begin
 from samovar.results import Source as LineageSource
 from samovar.store import LocalStore
 from samovar.tables.cell import Compression
+from samovar.tables.hours import show_hour
 from samovar.tables.manifest import Manifest, commit_manifest, list_versions, read_manifests, table_inventory
 from samovar.tables.schema import Minibatch
 from samovar.tables.writer import write_segment
@@ -213,8 +214,8 @@ def _after(rows: Iterator[Minibatch], complete_until: int | None, where: str) ->
     for row in rows:
         if complete_until is not None and row.hour is not None and row.hour < complete_until:
             raise BadInput(
-                f"{where}: is complete until second {complete_until}, and found a row of the hour {row.hour}; expected "
-                "later rows only: give start_date, or leave the old files out"
+                f"{where}: is complete until {show_hour(complete_until)}, and found a row of the hour "
+                f"{show_hour(row.hour)}; expected later rows only: give start_date, or leave the old files out"
             )
         yield row
 

@@ -27,7 +27,7 @@ def brew(
     result = out or recipe.parent / (loaded.result or recipe.stem)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("rows", total=None)
         done = brew_recipe(
             loaded, tree, recipe.parent, result, append=append,

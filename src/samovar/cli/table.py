@@ -1,7 +1,6 @@
 """`samovar table`: what is in a tensor table."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from rich.table import Table as Grid
 
 from samovar.cli.console import open_console
 from samovar.cli.sizes import readable
+from samovar.tables.hours import show_hour
 
 if TYPE_CHECKING:
     from samovar.tables import Table
@@ -51,10 +51,11 @@ def _print_facts(console: Console, table: "Table") -> None:
     grid.add_row("compression", table.compression)
     grid.add_row("minibatches", f"{table.num_rows:,} of {table.num_examples:,} examples")
     grid.add_row(
-        "hours", f"{len(hours):,}, {_show(hours[0])} to {_show(hours[-1])}" if hours else "none: an offline table"
+        "hours",
+        f"{len(hours):,}, {show_hour(hours[0])} to {show_hour(hours[-1])}" if hours else "none: an offline table",
     )
     if table.complete_until is not None:
-        grid.add_row("live", f"complete until {_show(table.complete_until)}")
+        grid.add_row("live", f"complete until {show_hour(table.complete_until)}")
     console.print(grid)
     console.print(_columns(table))
     console.print(_batch_sizes(table))
@@ -104,7 +105,7 @@ def _print_minibatch(console: Console, table: "Table", row: int) -> None:
     from samovar.tables import Bag
 
     record = next(table.read(start=row, stop=row + 1))
-    hour = "" if record.hour is None else f" of hour {_show(record.hour)}"
+    hour = "" if record.hour is None else f" of hour {show_hour(record.hour)}"
     console.print(f"minibatch {row}{hour}: {record.num_examples} examples")
     grid = Grid("column", "shape", "values", box=None)
     for name, value in record.items():
@@ -125,7 +126,3 @@ def _print_minibatch(console: Console, table: "Table", row: int) -> None:
 def _few(values: list[object], count: int) -> str:
     shown = ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in values)
     return f"{shown}, …" if count > len(values) else shown
-
-
-def _show(hour: int) -> str:
-    return datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%d %H:%M")

@@ -4,7 +4,6 @@ after making sure that their keys are the same. Knows no training."""
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import zip_longest
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import torch
 
 from samovar.errors import BadInput
 from samovar.tables.bag import Bag
+from samovar.tables.hours import show_hour
 from samovar.tables.record import Record, RecordValue
 from samovar.tables.table import Table
 
@@ -74,8 +74,8 @@ def _join(parts: Sequence[Part], merge_keys: Sequence[str], records: Sequence[Re
             if not _same(first[key], record[key]):
                 raise BadInput(
                     f"merge_tables: {part.table.name} and {parts[0].table.name} differ in minibatch {number} of hour "
-                    f"{_show(_hour(first))}, key {key!r}; expected the same examples in the same order: brew both from "
-                    "the same events, with the same batch_size, pivot_column and stability_column"
+                    f"{show_hour(_hour(first))}, key {key!r}; expected the same examples in the same order: brew both "
+                    "from the same events, with the same batch_size, pivot_column and stability_column"
                 )
         values.update({name: record[name] for name in part.columns})
     return Record(values, first.row, first.hour, first.num_examples)
@@ -89,8 +89,8 @@ def _all_there(parts: Sequence[Part], records: Sequence[Record | None], hour: in
     is_there = [record is not None and record.hour == hour for record in records]
     has, lacks = parts[is_there.index(True)].table.name, parts[is_there.index(False)].table.name
     raise BadInput(
-        f"merge_tables: {lacks} has no minibatch {number} of hour {_show(hour)}, but {has} has one; expected as many "
-        "in both: brew both from the same events, with the same batch_size and pivot_column"
+        f"merge_tables: {lacks} has no minibatch {number} of hour {show_hour(hour)}, but {has} has one; expected as "
+        "many in both: brew both from the same events, with the same batch_size and pivot_column"
     )
 
 
@@ -105,7 +105,3 @@ def _same(left: RecordValue, right: RecordValue) -> bool:
     if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return torch.equal(left, right)
     return isinstance(left, pa.Array) and isinstance(right, pa.Array) and left.equals(right)
-
-
-def _show(hour: int) -> str:
-    return datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%dT%H:%M")
