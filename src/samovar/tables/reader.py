@@ -1,6 +1,6 @@
 """Rows of a table as records, in order, decoded ahead by threads of this process. Its whole state is one integer.
 
-consumer ──asks──▶ blocks of a few rows ──▶ [downloaders: bytes] ──▶ parsers: decode, make tensors ──▶ in order
+consumer ──asks──▶ blocks of a few rows ──▶ [downloaders: bytes] ──▶ parsers: decode ──▶ in order, tensors made
                    as many ahead as fit into max_cache_size
 """
 
@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from samovar.errors import BadInput, Damaged
-from samovar.native import RowDecoder
+from samovar.native import DecodedRow, RowDecoder
 from samovar.tables.files import Source, TableFile
-from samovar.tables.record import Record, make_values
+from samovar.tables.record import Record, make_rows
 
 ROWS_PER_BLOCK = 8
 DEFAULT_CACHE_BYTES = 64 << 20
@@ -114,7 +114,7 @@ class TableReader(Iterator[Record]):
     def _read(self, blocks: Iterator[Block]) -> Generator[Record, None, None]:
         downloaders = ThreadPoolExecutor(self._reading.num_downloaders, thread_name_prefix="download")
         parsers = ThreadPoolExecutor(self._reading.num_parsers, thread_name_prefix="parse")
-        waiting: deque[tuple[Block, Future[list[Record]]]] = deque()
+        waiting: deque[tuple[Block, Future[tuple[DecodedRow, Source]]]] = deque()
         cached = 0
         upcoming = next(blocks, None)
         try:
@@ -127,8 +127,8 @@ class TableReader(Iterator[Record]):
                     )
                     cached += sum(upcoming.sizes)
                     upcoming = next(blocks, None)
-                block, records = waiting.popleft()
-                yield from records.result()
+                block, parsed = waiting.popleft()
+                yield from self._records_of(block, *parsed.result())
                 cached -= sum(block.sizes)
         finally:
             for pool in (downloaders, parsers):
@@ -140,21 +140,24 @@ class TableReader(Iterator[Record]):
             return None
         return downloaders.submit(block.file.fetch, block.first, block.first + len(block.sizes), self._numbers)
 
-    def _parse(self, block: Block, download: Future[Source] | None) -> list[Record]:
+    def _parse(self, block: Block, download: Future[Source] | None) -> tuple[DecodedRow, Source]:
+        """All cells of the block in one call, and nothing else: every line of Python here would fight with the
+        consumer for the interpreter's lock, and lose more time on that than the line takes."""
         if download is not None:
             source = download.result()
         else:
             source = block.file.fetch(block.first, block.first + len(block.sizes), self._numbers)
-        records = []
-        for index, (hour, num_examples) in enumerate(block.hours):
-            try:
-                decoded = self._decoder.decode(source.data, source.places[index])
-            except ValueError as error:
-                what, cell = error.args
-                raise Damaged(
-                    f"{block.file.name}: row {block.row + index}, column {self._names[cell]!r}: its cell {what}; "
-                    "expected the bytes that were written: restore the file from a copy, or brew the table again"
-                ) from error
-            values = make_values(self._names, decoded, source.data)
-            records.append(Record(values, block.row + index, hour, num_examples))
-        return records
+        try:
+            return self._decoder.decode(source.data, source.places.reshape(-1, 2)), source
+        except ValueError as error:
+            what, cell = error.args
+            row, column = divmod(cell, len(self._names))
+            raise Damaged(
+                f"{block.file.name}: row {block.row + row}, column {self._names[column]!r}: its cell {what}; "
+                "expected the bytes that were written: restore the file from a copy, or brew the table again"
+            ) from error
+
+    def _records_of(self, block: Block, decoded: DecodedRow, source: Source) -> Iterator[Record]:
+        rows = make_rows(self._names, decoded, source.data, len(block.hours))
+        for index, ((hour, num_examples), values) in enumerate(zip(block.hours, rows, strict=True)):
+            yield Record(values, block.row + index, hour, num_examples)

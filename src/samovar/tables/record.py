@@ -46,36 +46,55 @@ class Record(Mapping[str, RecordValue]):
 
 
 def make_values(names: Sequence[str], decoded: DecodedRow, source: Any) -> dict[str, RecordValue]:
-    """Tensors over a decoded minibatch. Each section is cut in one call: tensors made one by one would cost a third of
-    the decompression. A place is the number of a piece, or (offset, size) of what was not copied out of the source."""
-    words = _cut(decoded.words, decoded.word_sizes)
-    ints = _cut(decoded.ints, decoded.int_sizes)
-    floats = _cut(decoded.floats, decoded.float_sizes)
-    gathered = _Gathered(decoded)
-    values: dict[str, RecordValue] = {}
-    num_distinct = 0
-    for name, cell in zip(names, decoded.cells, strict=True):
+    """Tensors over one decoded minibatch."""
+    (values,) = make_rows(names, decoded, source, 1)
+    return values
+
+
+def make_rows(
+    names: Sequence[str], decoded: DecodedRow, source: Any, num_rows: int
+) -> Iterator[dict[str, RecordValue]]:
+    """Tensors over decoded minibatches, one after the other."""
+    maker = _Maker(decoded, source)
+    cells = decoded.cells
+    for row in range(num_rows):
+        of_row = cells[row * len(names) : (row + 1) * len(names)]
+        yield {name: maker.make(cell) for name, cell in zip(names, of_row, strict=True)}
+
+
+class _Maker:
+    """Tensors over decoded cells. Each section is cut in one call: tensors made one by one would cost a third of the
+    decompression. A place is the number of a piece, or (offset, size) of what was not copied out of the source."""
+
+    def __init__(self, decoded: DecodedRow, source: Any) -> None:
+        self._decoded = decoded
+        self._source = source
+        self._words = _cut(decoded.words, decoded.word_sizes)
+        self._ints = _cut(decoded.ints, decoded.int_sizes)
+        self._floats = _cut(decoded.floats, decoded.float_sizes)
+        self._gathered = _Gathered(decoded)
+        self._num_distinct = 0
+
+    def make(self, cell: tuple[Any, ...]) -> RecordValue:
+        """The value of the next cell."""
         layout, shape, place = cell[0], cell[1], cell[2]
         if layout == DENSE:
-            items = floats[place] if type(place) is int else _map(source, place, torch.float32)
-            values[name] = items if shape is None else items.view(shape)
-            continue
+            items = self._floats[place] if type(place) is int else _map(self._source, place, torch.float32)
+            return items if shape is None else items.view(shape)
         if layout == OPAQUE:
-            values[name] = read_keys(_bytes(place, decoded, source))
-            continue
-        ids = words[place] if type(place) is int else _map(source, place, torch.int64)
-        place = cell[4]
-        lengths = ints[place] if type(place) is int else _map(source, place, torch.int32)
+            return read_keys(_bytes(place, self._decoded, self._source))
+        ids = self._words[place] if type(place) is int else _map(self._source, place, torch.int64)
+        lengths = self._int_piece(cell[4])
         if shape is not None:
             lengths = lengths.view(shape)
-        if layout == DISTINCT_IDS:
-            place = cell[3]
-            positions = ints[place] if type(place) is int else _map(source, place, torch.int32)
-            values[name] = Bag.of_distinct(ids, positions, lengths, gathered, num_distinct)
-            num_distinct += 1
-        else:
-            values[name] = Bag(ids, lengths)
-    return values
+        if layout != DISTINCT_IDS:
+            return Bag(ids, lengths)
+        bag = Bag.of_distinct(ids, self._int_piece(cell[3]), lengths, self._gathered, self._num_distinct)
+        self._num_distinct += 1
+        return bag
+
+    def _int_piece(self, place: Any) -> torch.Tensor:
+        return self._ints[place] if type(place) is int else _map(self._source, place, torch.int32)
 
 
 def _cut(section: NDArray[Any], sizes: list[int]) -> Sequence[torch.Tensor]:

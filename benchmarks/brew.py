@@ -1,0 +1,159 @@
+"""Brewing two million rows: Samovar against DuckDB that only sorts them into a Parquet file, in one run.
+
+Both get the same source, the same memory limit, the same order and all cores; each works in a process of its own.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from benchmarks.contest.clicks import CATEGORICAL, REAL, make_clicks, to_arrow
+from benchmarks.contest.report import Bar, Section, show
+from benchmarks.contest.rounds import Seconds, interleave, paired_ratio, time_call
+
+from samovar.brew.recipe import Recipe
+from samovar.brew.stage import brew
+from samovar.seeds import numpy_generator
+from samovar.tables import open_table
+
+SAMOVAR = "Samovar brew"
+DUCKDB = "DuckDB COPY (… ORDER BY …)"
+LEAST_OF_DUCKDB = 0.5
+START = 1_700_002_800  # a full hour
+HOURS = 6
+GRANULE_SECONDS = 300
+ROWS_PER_GROUP = 65536
+SOURCE = "source.parquet"
+
+
+def write_source(num_rows: int, folder: Path) -> None:
+    """Clicks of six hours in no order; `key` tells rows apart."""
+    chance = numpy_generator(1, "times")
+    times = START + chance.integers(0, HOURS * 3600, num_rows)
+    rows = to_arrow(make_clicks(num_rows)).append_column("time", pa.array(times))
+    rows = rows.append_column("key", pa.array(chance.permutation(num_rows)))
+    parquet.write_table(rows, folder / SOURCE, compression="zstd", row_group_size=ROWS_PER_GROUP)
+
+
+# Each in a process of its own
+
+
+def run_samovar(folder: Path, memory_limit: str) -> None:
+    config = {
+        "source": SOURCE,
+        "time_field": "time",
+        "granularity": GRANULE_SECONDS,
+        "stability_column": "key",
+        "categorical_factors": list(CATEGORICAL),
+        "realvalue_factors": list(REAL),
+        "memory_limit": memory_limit,
+    }
+    brew(Recipe.load(config, "recipe"), config, folder, folder / "result")
+
+
+def run_duckdb(folder: Path, memory_limit: str) -> None:
+    connection = duckdb.connect(config={"memory_limit": memory_limit, "temp_directory": str(folder / "spill")})
+    columns = ", ".join((*CATEGORICAL, *REAL))
+    connection.execute(
+        f"COPY (SELECT {columns} FROM '{folder / SOURCE}' ORDER BY time // {GRANULE_SECONDS}, time, key) "
+        f"TO '{folder / 'result'}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 5)"
+    )
+
+
+RUNS: dict[str, Callable[[Path, str], None]] = {SAMOVAR: run_samovar, DUCKDB: run_duckdb}
+
+
+def run_alone(name: str, folder: Path, memory_limit: str) -> None:
+    """Prints seconds and the peak of resident memory: what the kernel tells of a child counts in its parent's."""
+    seconds = time_call(partial(RUNS[name], folder, memory_limit))
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+    print(json.dumps([seconds, peak]))
+
+
+# The contest
+
+
+class Turns:
+    """Runs one contestant in a child, and keeps what it took."""
+
+    def __init__(self, folder: Path, num_rows: int, memory_limit: str) -> None:
+        self._folder = folder
+        self._num_rows = num_rows
+        self._memory_limit = memory_limit
+        self.peaks: dict[str, list[int]] = {name: [] for name in RUNS}
+        self.sizes: dict[str, int] = {}
+
+    def take(self, name: str) -> float:
+        result = self._folder / "result"
+        command = [sys.executable, "-m", "benchmarks.brew", "--alone", name]
+        command += ["--dir", str(self._folder), "--memory-limit", self._memory_limit]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
+        seconds, peak = json.loads(done.stdout)
+        self.peaks[name].append(peak)
+        self._check(name, result)
+        if result.is_dir():
+            rmtree(result)
+        else:
+            result.unlink()
+        return float(seconds)
+
+    def _check(self, name: str, result: Path) -> None:
+        if name == SAMOVAR:
+            found = open_table(result).num_examples
+            self.sizes[name] = sum(path.stat().st_size for path in result.rglob("*.parquet"))
+        else:
+            found = parquet.read_metadata(result).num_rows
+            self.sizes[name] = result.stat().st_size
+        if found != self._num_rows:
+            raise SystemExit(f"{name}: gave {found:,} rows of {self._num_rows:,}: mend the benchmark")
+
+
+def judge(seconds: Seconds, turns: Turns) -> list[Bar]:
+    ratio = paired_ratio(seconds, SAMOVAR, DUCKDB)
+    peaks = {name: f"{statistics.median(sizes) / 1e6:,.0f} MB" for name, sizes in turns.peaks.items()}
+    files = {name: f"{size / 1e6:,.0f} MB" for name, size in turns.sizes.items()}
+    found = (
+        f"{ratio:.2f}; peak memory {peaks[SAMOVAR]} and {peaks[DUCKDB]}, result {files[SAMOVAR]} and {files[DUCKDB]}"
+    )
+    return [Bar(f"brews at {LEAST_OF_DUCKDB} of DuckDB's sorting", found, ratio >= LEAST_OF_DUCKDB)]
+
+
+def run(num_rows: int, rounds: int, memory_limit: str, folder: Path) -> bool:
+    write_source(num_rows, folder)
+    turns = Turns(folder, num_rows, memory_limit)
+    seconds = interleave({name: partial(turns.take, name) for name in RUNS}, rounds, "brewing")
+    size = (folder / SOURCE).stat().st_size / 1e6
+    title = (
+        f"{num_rows:,} rows, {size:,.0f} MB of Parquet, memory limit {memory_limit}, {rounds} rounds in turns, medians"
+    )
+    return show(title, [Section("sort and write", seconds, num_rows / 1000, "k rows", DUCKDB)], judge(seconds, turns))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dir", type=Path, help="where the files go for the time of the run; else a temporary folder")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--memory-limit", default="2GB")
+    parser.add_argument("--alone", choices=RUNS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.alone:
+        run_alone(options.alone, options.dir, options.memory_limit)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:
+        return 0 if run(options.rows, options.rounds, options.memory_limit, Path(folder)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

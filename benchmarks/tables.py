@@ -1,0 +1,148 @@
+"""Reading minibatches: Samovar's tables against bare zstd over the same cells and against the peers, in one run.
+
+Every contestant hands out the same tensors of the same rows, from files in a warm page cache; that is proven first.
+The peers lie in build/peers, where `make bench` puts them.
+"""
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
+
+from benchmarks.contest.clicks import Columns
+from benchmarks.contest.report import Bar, Section, show
+from benchmarks.contest.rounds import Seconds, interleave, paired_ratio
+from benchmarks.loaders.base import BATCH_SIZE, Loader, touch
+from benchmarks.loaders.lineup import BEATEN, COLLATED, LIMIT, LITDATA, SAMOVAR, UNCOMPRESSED, Lineup
+from benchmarks.loaders.tables import write_table
+
+from samovar.store import LocalStore, MemoryStore
+
+LEAST_OF_LIMIT = 0.7
+LEAST_OF_COLLATED = 20.0
+NOISE = 0.05  # what a median of paired ratios moves by from one run to the next
+ASKED = ("c3", "c17", "m2", "r5", "label")
+SLACK = 1.01
+EXTRA_BYTES = 256 << 20
+CACHE_BYTES = 64 << 20
+REPEATS = 5
+
+
+def time_epoch(loader: Loader, is_touched: bool, num_batches: int) -> float:
+    """Seconds for all minibatches; of those who read fewer, as long as they would have taken."""
+    start = time.perf_counter()
+    for batch in loader.epoch():
+        if is_touched:
+            touch(batch)
+    return (time.perf_counter() - start) * num_batches / loader.num_batches
+
+
+def compete(loaders: Sequence[Loader], is_touched: bool, rounds: int, num_batches: int) -> Seconds:
+    timers = {loader.name: partial(time_epoch, loader, is_touched, num_batches) for loader in loaders}
+    return interleave(timers, rounds, "touched" if is_touched else "handed out")
+
+
+# Promises
+
+
+def judge_speed(touched: Seconds, handed_out: Seconds) -> list[Bar]:
+    """The promises are about touched bytes; what it is without is told beside it."""
+    least = [(SAMOVAR[threads], LIMIT[threads], LEAST_OF_LIMIT) for threads in (1, 2)]
+    least += [(SAMOVAR[2], COLLATED, LEAST_OF_COLLATED), (UNCOMPRESSED[2], LITDATA, 1 - NOISE)]
+    least += [(SAMOVAR[2], peer, 1.0) for peer in BEATEN]
+    return [_judge_pair(touched, handed_out, *names_and_least) for names_and_least in least]
+
+
+def _judge_pair(touched: Seconds, handed_out: Seconds, contestant: str, peer: str, least: float) -> Bar:
+    ratios = [paired_ratio(seconds, contestant, peer) for seconds in (touched, handed_out)]
+    found = f"{ratios[0]:.2f}; handed out only {ratios[1]:.2f}"
+    return Bar(f"{contestant}, at {least:g} of {peer.removesuffix(' *')}", found, ratios[0] >= least)
+
+
+class CountingStore(MemoryStore):
+    """Counts the bytes that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes_read = 0
+
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        data = super().read(path, start, stop)
+        self.bytes_read += len(data)
+        return data
+
+
+def judge_bytes(batches: Iterable[Columns]) -> Bar:
+    store = CountingStore()
+    table = write_table(store, batches, "zstd")
+    segment = table.manifests[-1].segment
+    store.bytes_read = 0
+    for _ in table.read(ASKED):
+        pass
+    cells = sum(segment.column_bytes[name] for name in ASKED)
+    footers = sum(entry.size - entry.index_at for entry in segment.files)
+    return Bar(
+        f"reading {len(ASKED)} of {len(table.columns)} columns reads their cells ± 1 % plus the footer",
+        f"{store.bytes_read:,} bytes; cells {cells:,}, footer {footers:,}",
+        cells / SLACK <= store.bytes_read <= cells * SLACK + footers,
+    )
+
+
+def judge_memory(batches: Iterable[Columns], folder: Path) -> Bar:
+    """In a process of its own: this one has freed memory that it would use again."""
+    table = write_table(LocalStore(folder / "repeated"), batches, "zstd")
+    command = [sys.executable, "-m", "benchmarks.loaders.memory", table.name, str(CACHE_BYTES)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
+    growth = json.loads(done.stdout)
+    return Bar(
+        f"a slow consumer: takes no more than {CACHE_BYTES >> 20} MiB of max_cache_size and {EXTRA_BYTES >> 20} MiB",
+        f"{growth['RssAnon'] / 2**20:.0f} MiB; and mapped pages of the file, {growth['RssFile'] / 2**20:.0f} MiB",
+        growth["RssAnon"] <= CACHE_BYTES + EXTRA_BYTES,
+    )
+
+
+def run(num_batches: int, num_slow: int, rounds: int, folder: Path) -> bool:
+    lineup = Lineup(folder, num_batches, num_slow)
+    loaders = lineup.open()
+    lineup.prove(loaders)
+    os.sync()  # what was written is not billed to who reads
+    gc.collect()
+    gc.freeze()  # the contest's own objects are not looked through while somebody reads
+    touched = compete(loaders, True, rounds, num_batches)
+    handed_out = compete(loaders, False, rounds, num_batches)
+    repeated = chain.from_iterable(lineup.batches() for _ in repeat(None, REPEATS))
+    bars = [*judge_speed(touched, handed_out), judge_bytes(lineup.batches()), judge_memory(repeated, folder)]
+    thousands = num_batches * BATCH_SIZE / 1000
+    sections = [
+        Section("every byte touched", touched, thousands, "k rows", LIMIT[2]),
+        Section("handed out, not touched", handed_out, thousands, "k rows", LIMIT[2]),
+    ]
+    title = (
+        f"{num_batches} minibatches of {BATCH_SIZE} rows, {rounds} interleaved rounds, medians; * {num_slow} of them"
+    )
+    return show(title, sections, bars)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dir", type=Path, help="where the files go for the time of the run; else a temporary folder")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batches", type=int, default=400)
+    parser.add_argument("--slow-batches", type=int, default=10)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", "The given (NumPy array|buffer) is not writable")  # Arrow's never are
+    with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:
+        return 0 if run(options.batches, options.slow_batches, options.rounds, Path(folder)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
