@@ -227,7 +227,7 @@ void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& sh
 
 void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, const int32_t* lengths,
                 const Shape& shape, const Packing& packing) {
-    const bool is_wide = packing.codec == Codec::none;
+    const bool is_wide = packing.codec == Codec::none;  // a reader then uses everything where it lies
     const size_t num_lengths = shape.size();
     uint64_t longest = 0, sum = 0;
     bool all_one = true;
@@ -245,9 +245,9 @@ void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, 
     thread_local std::vector<uint64_t> distinct;
     thread_local std::vector<int32_t> positions;
     thread_local std::vector<uint8_t> raw;
-    find_distinct(ids, num_ids, distinct, positions);
+    if (!is_wide) find_distinct(ids, num_ids, distinct, positions);
     const uint8_t width = width_for(distinct.empty() ? 0 : distinct.size() - 1, is_wide);
-    const bool is_distinct = distinct.size() * sizeof *ids + num_ids * width < num_ids * sizeof *ids;
+    const bool is_distinct = !is_wide && distinct.size() * sizeof *ids + num_ids * width < num_ids * sizeof *ids;
     Header header = header_of(is_distinct ? Layout::distinct : Layout::ids, shape);
     header.num_ids = num_ids;
     header.length_bytes = all_one ? 0 : width_for(longest, is_wide);
