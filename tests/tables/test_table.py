@@ -226,6 +226,7 @@ def test_a_truncated_or_missing_file_is_named(tmp_path: Path) -> None:
     table = make_table(LocalStore(tmp_path), 20)
     path = tmp_path / table.manifests[0].segment.files[0].path
     whole = path.read_bytes()
+    assert len(list(table.read())) == 20
     path.write_bytes(whole[:-1])
     with pytest.raises(Damaged, match=rf"{path}: has {len(whole) - 1:,} bytes; its manifest says {len(whole):,}"):
         list(table.read())

@@ -11,7 +11,7 @@ from samovar.errors import BadInput, Conflict, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
 from samovar.tables.files import TableFile
-from samovar.tables.manifest import HourEntry, Manifest, list_versions, read_manifests
+from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
 from samovar.tables.schema import TableSchema
 from samovar.tables.writer import NO_HOUR
@@ -24,6 +24,7 @@ class Table:
         self.store = store
         self.name = store.name
         self._manifests = manifests
+        self._open_files: dict[str, TableFile] = {}
 
     @property
     def id(self) -> str:
@@ -93,7 +94,7 @@ class Table:
         counts: Counter[int] = Counter()
         for manifest in self._manifests:
             for entry in manifest.segment.files:
-                counts.update(TableFile(self.store, entry, len(manifest.schema.columns)).rows["num_examples"].tolist())
+                counts.update(self._file(manifest, entry).rows["num_examples"].tolist())
         return dict(counts)
 
     def read(
@@ -154,9 +155,17 @@ class Table:
             for entry in manifest.segment.files:
                 first, last = max(start - row, 0), min(stop - row, entry.num_rows)
                 if first < last:
-                    file = TableFile(self.store, entry, len(manifest.schema.columns))
+                    file = self._file(manifest, entry)
                     yield from self._blocks_of(file, row, first, last, numbers, max_bytes)
                 row += entry.num_rows
+
+    def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
+        """Opened once: the next epoch finds it mapped, and its index checked."""
+        if entry.path not in self._open_files:
+            self._open_files[entry.path] = TableFile(self.store, entry, len(manifest.schema.columns))
+        file = self._open_files[entry.path]
+        file.check_size()
+        return file
 
     def _blocks_of(
         self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
