@@ -8,6 +8,7 @@ epoch_finished(epoch, train_losses=, metrics=)   may raise EarlyStopping
 import copy
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -59,13 +60,13 @@ class Constant(Policy):
         self.value = _number("Constant", "value", value)
 
 
-class EpochValue(Policy):
+class EpochValue(Policy, ABC):
     """A value that is a function of the epoch alone, so that a run may start at any epoch."""
 
     value: float
 
-    def value_at(self, epoch: int) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def value_at(self, epoch: int) -> float: ...
 
     def epoch_started(self, epoch: int) -> None:
         self.value = self.value_at(epoch)
