@@ -25,7 +25,8 @@ from benchmarks.loaders.base import BATCH_SIZE, Loader, touch
 from benchmarks.loaders.lineup import BEATEN, COLLATED, LIMIT, LITDATA, SAMOVAR, UNCOMPRESSED, Lineup
 from benchmarks.loaders.tables import write_table
 
-from samovar.store import LocalStore, MemoryStore
+from samovar.store import LocalStore
+from samovar.testing.store import CountingStore
 
 LEAST_OF_LIMIT = 0.7
 LEAST_OF_COLLATED = 20.0
@@ -66,19 +67,6 @@ def _judge_pair(touched: Seconds, handed_out: Seconds, contestant: str, peer: st
     ratios = [paired_ratio(seconds, contestant, peer) for seconds in (touched, handed_out)]
     found = f"{ratios[0]:.2f}; handed out only {ratios[1]:.2f}"
     return Bar(f"{contestant}, at {least:g} of {peer.removesuffix(' *')}", found, ratios[0] >= least)
-
-
-class CountingStore(MemoryStore):
-    """Counts the bytes that are read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes_read = 0
-
-    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
-        data = super().read(path, start, stop)
-        self.bytes_read += len(data)
-        return data
 
 
 def judge_bytes(batches: Iterable[Columns]) -> Bar:

@@ -18,7 +18,7 @@ class Bag:
 
     `data` is int64 with the 64 bits of the unsigned id; `data_len` is int32, [B] or deeper, and adds up to len(data).
     A table may have kept distinct ids and positions: then `unique` and `inverse` are given without work, and
-    data == unique[inverse]; else both are None.
+    data == unique[inverse]; else both are None. Bags of a minibatch may share a data_len: do not change it in place.
 
     >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
     """

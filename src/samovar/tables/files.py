@@ -52,6 +52,7 @@ class TableFile:
 
     @cached_property
     def _index(self) -> bytes:
+        self._check_size()
         size = self.entry.num_rows * (ROW_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
         data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
         if f"{hash_bytes(data):016x}" != self.entry.index_checksum:
@@ -65,8 +66,8 @@ class TableFile:
     def _mapped(self) -> memoryview:
         return self._store.map(self.entry.path)
 
-    def check_size(self) -> None:
-        """To be called before each reading: a mapped file that was cut would end the process."""
+    def _check_size(self) -> None:
+        """Before anything is mapped: a mapped file that was cut would end the process."""
         found = self._store.size(self.entry.path)
         if found != self.entry.size:
             state = "is missing" if found is None else f"has {found:,} bytes"

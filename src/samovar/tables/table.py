@@ -24,7 +24,6 @@ class Table:
         self.store = store
         self.name = store.name
         self._manifests = manifests
-        self._open_files: dict[str, TableFile] = {}
 
     @property
     def id(self) -> str:
@@ -160,12 +159,9 @@ class Table:
                 row += entry.num_rows
 
     def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
-        """Opened once: the next epoch finds it mapped, and its index checked."""
-        if entry.path not in self._open_files:
-            self._open_files[entry.path] = TableFile(self.store, entry, len(manifest.schema.columns))
-        file = self._open_files[entry.path]
-        file.check_size()
-        return file
+        """Opened anew for each reading: who changes a tensor of an uncompressed table in place changes only the
+        mapping that it was read from."""
+        return TableFile(self.store, entry, len(manifest.schema.columns))
 
     def _blocks_of(
         self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from samovar.errors import AlreadyExists, BadPath, LeaseHeld, LeaseLost, NotFound
-from samovar.store import Attributes, Lease, Store, lease_state, take_lease, write_file
+from samovar.store import Attributes, Lease, MemoryStore, Store, lease_state, take_lease, write_file
 
 ESCAPES = [
     "..", "../x", "a/../../x", "/etc/passwd", "a//b", "a/./b", "a/", "nul\0byte", "line\nbreak", "back\\slash",
@@ -187,6 +187,19 @@ class StoreContract:
         for use in (store.read, store.create, store.remove):
             with pytest.raises(BadPath, match="root"):
                 use("")
+
+
+class CountingStore(MemoryStore):
+    """Counts the bytes that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes_read = 0
+
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        data = super().read(path, start, stop)
+        self.bytes_read += len(data)
+        return data
 
 
 def _race(count: int, act: Callable[[int], object], lose: type[Exception] | None = None) -> list[int]:
