@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.tables.making import add_version
 
-from samovar.errors import AlreadyExists
+from samovar.errors import AlreadyExists, Damaged, StoreError
 from samovar.store import MemoryStore
 from samovar.tables import ColumnSchema, Ids, Minibatch, Table, TableSchema
 from samovar.tables.export import export_rows
@@ -75,3 +75,13 @@ def test_an_export_overwrites_nothing(tmp_path: Path, table: Table) -> None:
     with pytest.raises(AlreadyExists, match="choose another name"):
         export_rows(table, tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").read_text() == "mine"
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path: Path, table: Table) -> None:
+    with pytest.raises(StoreError, match=r"could not export to .*none/rows.parquet: the folder vanished"):
+        export_rows(table, tmp_path / "none" / "rows.parquet")
+    for entry in table.manifests[0].segment.files:
+        table.store.remove(entry.path)
+    with pytest.raises(Damaged, match="is missing"):
+        export_rows(table, tmp_path / "rows.parquet")
+    assert list(tmp_path.iterdir()) == []
