@@ -6,17 +6,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from samovar import errors
     from samovar.config.params import Params
+    from samovar.embeddings import BaseEmbeddingModel, HashEmbedding
     from samovar.policies import EarlyStopping, Policy
     from samovar.seeds import set_seed
     from samovar.tables import Bag, open_table
 
     __version__: str
 
-__all__ = ["Bag", "EarlyStopping", "Params", "Policy", "__version__", "errors", "open_table", "set_seed"]
+__all__ = [
+    "Bag",
+    "BaseEmbeddingModel",
+    "EarlyStopping",
+    "HashEmbedding",
+    "Params",
+    "Policy",
+    "__version__",
+    "errors",
+    "open_table",
+    "set_seed",
+]
 
 _PLACES = {
     "Bag": "samovar.tables:Bag",
+    "BaseEmbeddingModel": "samovar.embeddings:BaseEmbeddingModel",
     "EarlyStopping": "samovar.policies:EarlyStopping",
+    "HashEmbedding": "samovar.embeddings:HashEmbedding",
     "Params": "samovar.config.params:Params",
     "Policy": "samovar.policies:Policy",
     "errors": "samovar.errors",

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from samovar.cli.brew import brew
 from samovar.cli.diff import diff
+from samovar.cli.embeddings import embeddings
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.errors import SamovarError
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(brew)
 app.command()(table)
+app.command()(embeddings)
 app.command()(show)
 app.command()(diff)
 
