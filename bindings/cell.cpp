@@ -1,6 +1,7 @@
 // cell.h and codec.h for Python. A decoded minibatch is one arena and a tuple a cell that says which piece is what.
 #include "samovar/cell.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -11,6 +12,7 @@
 
 namespace {
 
+using samovar::Arena;
 using samovar::BlockPool;
 using samovar::CellDecoder;
 using samovar::Codec;
@@ -18,7 +20,10 @@ using samovar::DecodedCell;
 using samovar::Layout;
 using samovar::Packing;
 using samovar::Part;
+using samovar::Section;
 using samovar::Shape;
+
+using Ranges = std::vector<std::pair<size_t, size_t>>;
 
 template <typename T>
 using Tensor = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
@@ -81,22 +86,20 @@ nb::object shape_tuple(const Shape& shape) {
     return nb::make_tuple(shape.dims[0], shape.dims[1], shape.dims[2]);
 }
 
-// A piece's number in its section, or (offset, size) in the source.
-nb::object place_of(const Part& part) {
-    if (part.is_mapped) return nb::make_tuple(part.at, part.size);
-    return nb::int_(part.piece);
+// The number of a piece in its section; those in the source come after those in the arena.
+size_t number_of(const Part& part, const Section& section) {
+    return part.is_mapped ? section.sizes.size() + part.piece : part.piece;
 }
 
-nb::tuple describe(const DecodedCell& cell) {
+nb::tuple describe(const DecodedCell& cell, const Arena& arena) {
     const auto layout = static_cast<int>(cell.layout);
-    if (cell.layout == Layout::ids) {
-        return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.ids), nb::none(), place_of(cell.lengths));
+    if (cell.layout == Layout::ids || cell.layout == Layout::distinct) {
+        const size_t positions = cell.layout == Layout::distinct ? number_of(cell.positions, arena.ints) : 0;
+        return nb::make_tuple(layout, shape_tuple(cell.shape), number_of(cell.ids, arena.words),
+                              number_of(cell.lengths, arena.ints), positions);
     }
-    if (cell.layout == Layout::distinct) {
-        return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.ids), place_of(cell.positions),
-                              place_of(cell.lengths));
-    }
-    return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.items));
+    const Section& section = cell.layout == Layout::dense ? arena.floats : arena.bytes;
+    return nb::make_tuple(layout, shape_tuple(cell.shape), number_of(cell.items, section), 0, 0);
 }
 
 // Memory from the pool, given back when the last array over it is gone.
@@ -131,10 +134,14 @@ public:
     const std::vector<size_t>& int_sizes() const { return arena().ints.sizes; }
     const std::vector<size_t>& float_sizes() const { return arena().floats.sizes; }
     const std::vector<size_t>& byte_sizes() const { return arena().bytes.sizes; }
+    const Ranges& mapped_words() const { return arena().words.mapped; }
+    const Ranges& mapped_ints() const { return arena().ints.mapped; }
+    const Ranges& mapped_floats() const { return arena().floats.mapped; }
+    const Ranges& mapped_bytes() const { return arena().bytes.mapped; }
 
     nb::list cells() const {
         nb::list described;
-        for (const DecodedCell& cell : decoder_->cells()) described.append(describe(cell));
+        for (const DecodedCell& cell : decoder_->cells()) described.append(describe(cell, arena()));
         return described;
     }
 
@@ -164,11 +171,11 @@ public:
     }
 
 private:
-    const samovar::Arena& arena() const { return decoder_->arena(); }
+    const Arena& arena() const { return decoder_->arena(); }
 
     template <typename T>
     const T* at(const Part& part, size_t section_at) const {
-        if (part.is_mapped) return reinterpret_cast<const T*>(bytes_ + part.at);
+        if (part.is_mapped) return reinterpret_cast<const T*>(bytes_) + part.at;
         return reinterpret_cast<const T*>(data_ + section_at) + part.at;
     }
 
@@ -230,8 +237,13 @@ void bind_cell(nb::module_& m) {
         .def_prop_ro("int_sizes", &DecodedRow::int_sizes)
         .def_prop_ro("float_sizes", &DecodedRow::float_sizes)
         .def_prop_ro("byte_sizes", &DecodedRow::byte_sizes)
-        .def_prop_ro("cells", &DecodedRow::cells, nb::for_getter(nb::sig("def cells(self) -> list[tuple[typing.Any, ...]]")),
-                     "(layout, shape or None for rank 1, places…): a piece's number, or (offset, size) in the source.")
+        .def_prop_ro("mapped_words", &DecodedRow::mapped_words)
+        .def_prop_ro("mapped_ints", &DecodedRow::mapped_ints)
+        .def_prop_ro("mapped_floats", &DecodedRow::mapped_floats)
+        .def_prop_ro("mapped_bytes", &DecodedRow::mapped_bytes, "Pieces left where they lie in the source: [first item, last).")
+        .def_prop_ro("cells", &DecodedRow::cells,
+                     nb::for_getter(nb::sig("def cells(self) -> list[tuple[int, typing.Any, int, int, int]]")),
+                     "(layout, shape or None for rank 1, number of the piece of ids or items, of lengths, of positions).")
         .def("gather", &DecodedRow::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
              "Plain ids of all cells of distinct ids, end to end, and their sizes.");
     nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")

@@ -193,10 +193,11 @@ void check_counts(const Header& header, const Shape& shape) {
     if (expected != header.raw_bytes) throw std::runtime_error("has counts that do not fit its size");
 }
 
-// Uncompressed cells with 32-bit integers need no work at all, if they lie aligned.
-bool can_be_mapped(const Header& header, const uint8_t* payload) {
+// Uncompressed cells with 32-bit integers need no work at all, if they lie aligned in an aligned source.
+bool can_be_mapped(const Header& header, const uint8_t* source, size_t payload_at) {
     const auto layout = static_cast<Layout>(header.layout);
-    if (header.codec != 0 || reinterpret_cast<uintptr_t>(payload) % CELL_ALIGNMENT != 0) return false;
+    if (header.codec != 0 || payload_at % CELL_ALIGNMENT != 0) return false;
+    if (reinterpret_cast<uintptr_t>(source) % CELL_ALIGNMENT != 0) return false;
     if (layout == Layout::dense || layout == Layout::opaque) return true;
     const bool are_lengths_wide = header.length_bytes == 0 || header.length_bytes == 4;
     return are_lengths_wide && (layout == Layout::ids || header.item == 4);
@@ -217,6 +218,11 @@ Part Section::take(size_t size) {
     sizes.push_back(size);
     num_items += size;
     return part;
+}
+
+Part Section::map(size_t first, size_t size) {
+    mapped.emplace_back(first, first + size);
+    return {first, size, true, mapped.size() - 1};
 }
 
 void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& shape, const Packing& packing) {
@@ -295,7 +301,7 @@ void CellDecoder::plan(size_t index) {
     cell.layout = static_cast<Layout>(header.layout);
     cell.shape = shape_of(header);
     check_counts(header, cell.shape);
-    if (can_be_mapped(header, source_ + payload_at)) {
+    if (can_be_mapped(header, source_, payload_at)) {
         plan_mapped(index, payload_at);
     } else if (cell.layout == Layout::dense) {
         cell.items = arena_.floats.take(cell.shape.size());
@@ -314,22 +320,22 @@ void CellDecoder::plan_mapped(size_t index, size_t payload_at) {
     const Header header = read_header(source_ + places_[index].offset, places_[index].size);
     if (payload_at + header.raw_bytes != places_[index].offset + places_[index].size) throw std::runtime_error("is cut");
     size_t next = payload_at;
-    const auto map = [&next](size_t size, size_t item_bytes) {
-        const Part part{next, size, true, 0};
+    const auto map = [&next](Section& section, size_t size, size_t item_bytes) {
+        const size_t first = next / item_bytes;
         next += size * item_bytes;
-        return part;
+        return section.map(first, size);
     };
     DecodedCell& cell = cells_[index];
     const size_t num_items = cell.shape.size();
     if (cell.layout == Layout::dense) {
-        cell.items = map(num_items, sizeof(float));
+        cell.items = map(arena_.floats, num_items, sizeof(float));
     } else if (cell.layout == Layout::opaque) {
-        cell.items = map(header.raw_bytes, 1);
+        cell.items = map(arena_.bytes, header.raw_bytes, 1);
     } else {
         const bool is_distinct = cell.layout == Layout::distinct;
-        cell.ids = map(is_distinct ? header.num_distinct : header.num_ids, sizeof(uint64_t));
-        if (is_distinct) cell.positions = map(header.num_ids, sizeof(int32_t));
-        cell.lengths = header.length_bytes == 0 ? share_ones(num_items) : map(num_items, sizeof(int32_t));
+        cell.ids = map(arena_.words, is_distinct ? header.num_distinct : header.num_ids, sizeof(uint64_t));
+        if (is_distinct) cell.positions = map(arena_.ints, header.num_ids, sizeof(int32_t));
+        cell.lengths = header.length_bytes == 0 ? share_ones(num_items) : map(arena_.ints, num_items, sizeof(int32_t));
     }
 }
 
@@ -384,9 +390,9 @@ void CellDecoder::decode_bag(const DecodedCell& cell, const CellHeader& header, 
     const int32_t* lengths = ints + cell.lengths.at;
     uint64_t largest = 0;
     if (cell.ids.is_mapped) {
-        const auto* positions = reinterpret_cast<const int32_t*>(source_ + cell.positions.at);
+        const auto* positions = reinterpret_cast<const int32_t*>(source_) + cell.positions.at;
         largest = largest_of(positions, cell.positions.size);
-        if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_ + cell.lengths.at);
+        if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_) + cell.lengths.at;
     } else if (cell.layout == Layout::ids && header.length_bytes == 0) {
         decompress(codec, payload, size, words, header.raw_bytes);  // straight into place
     } else {

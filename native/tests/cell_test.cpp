@@ -59,7 +59,7 @@ void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
     const DecodedCell& found = decoder.cells()[0];
     if (found.layout != Layout::ids && found.layout != Layout::distinct) return;
     const auto at = [&](const Part& part, size_t section, size_t item) {
-        return part.is_mapped ? source + part.at : bytes + section + part.at * item;
+        return (part.is_mapped ? source : bytes + section) + part.at * item;
     };
     const auto* ids = reinterpret_cast<const uint64_t*>(at(found.ids, 0, 8));
     std::vector<uint64_t> data(ids, ids + found.ids.size);

@@ -48,9 +48,22 @@ class DecodedRow:
     def byte_sizes(self) -> list[int]: ...
 
     @property
-    def cells(self) -> list[tuple[Any, ...]]:
+    def mapped_words(self) -> list[tuple[int, int]]: ...
+
+    @property
+    def mapped_ints(self) -> list[tuple[int, int]]: ...
+
+    @property
+    def mapped_floats(self) -> list[tuple[int, int]]: ...
+
+    @property
+    def mapped_bytes(self) -> list[tuple[int, int]]:
+        """Pieces left where they lie in the source: [first item, last)."""
+
+    @property
+    def cells(self) -> list[tuple[int, Any, int, int, int]]:
         """
-        (layout, shape or None for rank 1, places…): a piece's number, or (offset, size) in the source.
+        (layout, shape or None for rank 1, number of the piece of ids or items, of lengths, of positions).
         """
 
     def gather(self) -> tuple[Any, list[int]]:

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "samovar/codec.h"
@@ -71,10 +72,10 @@ public:
 
 // Where a part of a decoded cell lies: in its section of the arena, or, not copied, in the source.
 struct Part {
-    size_t at = 0;  // items from the section's start; bytes from the source's start
+    size_t at = 0;  // items from the start of the section, or of the source
     size_t size = 0;
     bool is_mapped = false;
-    size_t piece = 0;  // which piece of its section it is
+    size_t piece = 0;  // which piece of its section it is, or which of the section's mapped pieces
 };
 
 struct DecodedCell {
@@ -91,12 +92,14 @@ struct CellPlace {
     uint64_t size;
 };
 
-// Items of one type, end to end, piece after piece.
+// Items of one type: those in the arena end to end, piece after piece, and those that stay in the source.
 struct Section {
     std::vector<size_t> sizes;  // items a piece
     size_t num_items = 0;
     size_t at = 0;  // bytes from the arena's start
+    std::vector<std::pair<size_t, size_t>> mapped;  // first item and the one after the last, counted in the source
     Part take(size_t size);
+    Part map(size_t first, size_t size);
 };
 
 struct Arena {
