@@ -13,6 +13,7 @@ namespace {
 constexpr char MAGIC[4] = {'S', 'M', 'V', 'C'};
 constexpr uint8_t FORMAT = 1;
 constexpr uint8_t FLOAT32 = 1;
+constexpr size_t PAGE_BYTES = 4096;
 constexpr size_t MAX_ITEMS = size_t{1} << 31;  // 8 GiB of floats; a row is refused at 100 MB
 
 using Header = CellHeader;
@@ -205,6 +206,11 @@ bool can_be_mapped(const Header& header, const uint8_t* source, size_t payload_a
 
 size_t aligned(size_t size) { return (size + 63) / 64 * 64; }
 
+void touch_pages(const uint8_t* at, size_t size) {
+    for (size_t i = 0; i < size; i += PAGE_BYTES) static_cast<void>(*const_cast<const volatile uint8_t*>(at + i));
+    if (size > 0) static_cast<void>(*const_cast<const volatile uint8_t*>(at + size - 1));
+}
+
 }  // namespace
 
 size_t Shape::size() const noexcept {
@@ -347,27 +353,28 @@ Part CellDecoder::share_ones(size_t count) {
     return ones_.back();
 }
 
-void CellDecoder::run(uint8_t* arena) const {
+void CellDecoder::run(uint8_t* arena, bool are_checked) const {
     auto* ints = reinterpret_cast<int32_t*>(arena + arena_.ints.at);
     for (const Part& part : ones_) {
         for (size_t i = 0; i < part.size; ++i) ints[part.at + i] = 1;
     }
     for (size_t index = 0; index < cells_.size(); ++index) {
         try {
-            decode(index, arena);
+            decode(index, arena, are_checked);
         } catch (const std::exception& error) {
             throw CellError(index, error.what());
         }
     }
 }
 
-void CellDecoder::decode(size_t index, uint8_t* arena) const {
+void CellDecoder::decode(size_t index, uint8_t* arena, bool is_checked) const {
     const DecodedCell& cell = cells_[index];
     const CellPlace& place = places_[index];
     Header header;
     std::memcpy(&header, source_ + place.offset, sizeof header);
     const uint8_t* payload = source_ + place.offset + sizeof header + header.padding;
     const size_t size = place.size - sizeof header - header.padding;
+    if (is_checked && (cell.ids.is_mapped || cell.items.is_mapped)) return touch_pages(payload, size);
     if (checksum_of(header, payload, size) != header.checksum) {
         throw std::runtime_error("is damaged: its checksum does not fit");
     }

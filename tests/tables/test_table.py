@@ -16,7 +16,7 @@ from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, MemoryStore, Store, write_file
 from samovar.tables import Bag, ColumnSchema, Ids, Minibatch, Record, TableSchema, open_table
 from samovar.tables import writer as table_writer
-from samovar.tables.reader import ReaderState
+from samovar.tables.reader import ReaderState, Reading
 from samovar.testing.store import CountingStore
 
 
@@ -85,6 +85,31 @@ def test_tensors_changed_in_place_are_read_as_they_were_the_next_time(tmp_path: 
         assert isinstance(price, torch.Tensor)
         price += 1
     assert [plain(record) for record in table.read()] == before
+
+
+def test_an_uncompressed_table_is_checked_when_it_is_first_read_and_when_its_file_has_changed(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 20, compression="none")
+    path = tmp_path / table.manifests[0].segment.files[0].path
+    whole = path.read_bytes()
+    (block, *_) = table._blocks(0, 20, list(range(6)), 1 << 30)
+    cell = block.file.cells[5, 1]
+    damaged = bytearray(whole)
+    damaged[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
+    path.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(Damaged, match="row 5, column 'words': its cell is damaged"):
+            list(table.read())
+    path.write_bytes(whole)
+    before = [plain(record) for record in table.read()]
+    assert [plain(record) for record in table.read()] == before
+    path.write_bytes(damaged)
+    with pytest.raises(Damaged, match="row 5, column 'words': its cell is damaged"):
+        list(table.read())
+
+
+def test_one_parser_is_enough_where_nothing_is_decompressed() -> None:
+    assert Reading.choose(None, None, None, is_light=True).num_parsers == 1
+    assert Reading.choose(None, 3, None, is_light=True).num_parsers == 3
 
 
 def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None:

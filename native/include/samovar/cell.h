@@ -109,19 +109,21 @@ struct Arena {
 
 // Decodes cells of one buffer: the constructor checks every header and plans the arena, `run` fills it. Both throw
 // CellError. What a checksum lets through is still checked: no cell makes anybody read outside its parts.
+// `are_checked` says that the same bytes had the right checksums before: then a cell that stays where it lies is only
+// brought into memory, so that who uses it does not wait for the disk.
 class CellDecoder {
 public:
     CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells);
 
     const Arena& arena() const noexcept { return arena_; }
     const std::vector<DecodedCell>& cells() const noexcept { return cells_; }
-    void run(uint8_t* arena) const;
+    void run(uint8_t* arena, bool are_checked = false) const;
 
 private:
     void plan(size_t index);
     void plan_mapped(size_t index, size_t payload_at);
     Part share_ones(size_t count);
-    void decode(size_t index, uint8_t* arena) const;
+    void decode(size_t index, uint8_t* arena, bool is_checked) const;
     void decode_bag(const DecodedCell& cell, const CellHeader& header, const uint8_t* payload, size_t size,
                     uint8_t* arena) const;
 
