@@ -194,14 +194,14 @@ public:
 
     DecodedRow* decode(
         nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places,
-        bool are_checked) {
+        size_t max_bytes, bool are_checked) {
         ByteBuffer bytes(source);
         const auto* cells = reinterpret_cast<const samovar::CellPlace*>(places.data());
         std::unique_ptr<Lent> lent;
         std::unique_ptr<CellDecoder> decoder;
         {
             nb::gil_scoped_release release;
-            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0));
+            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0), max_bytes);
             lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
             decoder->run(lent->block.data, are_checked);
         }
@@ -249,6 +249,6 @@ void bind_cell(nb::module_& m) {
              "Plain ids of all cells of distinct ids, end to end, and their sizes.");
     nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
-        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "are_checked"_a, nb::rv_policy::take_ownership,
+        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, nb::rv_policy::take_ownership,
              "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.");
 }

@@ -219,6 +219,13 @@ size_t Shape::size() const noexcept {
     return product;
 }
 
+void Arena::lay_out() {
+    ints.at = aligned(words.num_items * sizeof(uint64_t));
+    floats.at = ints.at + aligned(ints.num_items * sizeof(int32_t));
+    bytes.at = floats.at + aligned(floats.num_items * sizeof(float));
+    size_bytes = bytes.at + bytes.num_items;
+}
+
 Part Section::take(size_t size) {
     const Part part{num_items, size, false, sizes.size()};
     sizes.push_back(size);
@@ -281,7 +288,8 @@ void append_opaque(std::vector<uint8_t>& out, const void* data, size_t size, con
     append_cell(out, header, static_cast<const uint8_t*>(data), size, packing);
 }
 
-CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells)
+CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells,
+                         size_t max_bytes)
     : source_(source), places_(places), cells_(num_cells) {
     for (size_t index = 0; index < num_cells; ++index) {
         const CellPlace& place = places[index];
@@ -290,14 +298,14 @@ CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellP
                 throw std::runtime_error("lies beyond the end of its file");
             }
             plan(index);
+            arena_.lay_out();
+            if (arena_.size_bytes > max_bytes) {
+                throw std::runtime_error("claims to be larger in memory than its table says, or than any may be");
+            }
         } catch (const std::exception& error) {
             throw CellError(index, error.what());
         }
     }
-    arena_.ints.at = aligned(arena_.words.num_items * sizeof(uint64_t));
-    arena_.floats.at = arena_.ints.at + aligned(arena_.ints.num_items * sizeof(int32_t));
-    arena_.bytes.at = arena_.floats.at + aligned(arena_.floats.num_items * sizeof(float));
-    arena_.size_bytes = arena_.bytes.at + arena_.bytes.num_items;
 }
 
 void CellDecoder::plan(size_t index) {

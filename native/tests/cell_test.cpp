@@ -52,7 +52,7 @@ void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
         ~Freed() { std::free(data); }
     } freed{source};
     const CellPlace place{0, cell.size()};
-    const CellDecoder decoder(source, cell.size(), &place, 1);
+    const CellDecoder decoder(source, cell.size(), &place, 1, SIZE_MAX);
     std::vector<uint64_t> arena(decoder.arena().size_bytes / 8 + 1);
     auto* bytes = reinterpret_cast<uint8_t*>(arena.data());
     decoder.run(bytes);

@@ -74,7 +74,7 @@ class RowDecoder:
 
     def __init__(self, kept_bytes: int) -> None: ...
 
-    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], are_checked: bool) -> DecodedRow:
+    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool) -> DecodedRow:
         """
         The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
         """

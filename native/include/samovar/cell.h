@@ -105,6 +105,7 @@ struct Section {
 struct Arena {
     Section words, ints, floats, bytes;
     size_t size_bytes = 0;
+    void lay_out();  // puts section after section
 };
 
 // Decodes cells of one buffer: the constructor checks every header and plans the arena, `run` fills it. Both throw
@@ -113,7 +114,8 @@ struct Arena {
 // brought into memory, so that who uses it does not wait for the disk.
 class CellDecoder {
 public:
-    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells);
+    // A cell that would make the arena larger than `max_bytes` lies about itself: small cells can claim any size.
+    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells, size_t max_bytes);
 
     const Arena& arena() const noexcept { return arena_; }
     const std::vector<DecodedCell>& cells() const noexcept { return cells_; }

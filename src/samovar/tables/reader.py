@@ -23,6 +23,7 @@ from samovar.tables.record import Record, make_rows
 ROWS_PER_BLOCK = 8
 DEFAULT_CACHE_BYTES = 64 << 20
 POOLED_BYTES = 64 << 20
+SPARE_BYTES = 4096  # of a block, for alignment; lengths that are all one are in memory, but not in its size: twice that
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,12 @@ class TableReader(Iterator[Record]):
         consumer for the interpreter's lock, and lose more time on that than the line takes."""
         source = block.file.fetch(block.places) if download is None else download.result()
         try:
-            decoded = self._decoder.decode(source.data, source.places.reshape(-1, 2), bool(block.checked.all()))
+            decoded = self._decoder.decode(
+                source.data,
+                source.places.reshape(-1, 2),
+                max_bytes=2 * sum(block.sizes) + SPARE_BYTES,
+                are_checked=bool(block.checked.all()),
+            )
             block.checked[:] = True
             return decoded, source
         except ValueError as error:

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from samovar import native
 from samovar.config.nearest import nearest
-from samovar.errors import BadInput, Conflict, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
 from samovar.tables.files import TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import NO_HOUR
+from samovar.tables.writer import MAX_ROW_MEMORY, NO_HOUR
 
 
 class Table:
@@ -183,6 +183,12 @@ class Table:
     ) -> Iterator[Block]:
         """Cut so that one block never fills the cache, if more than one row is in it."""
         sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
+        if max(sizes[first:last]) > MAX_ROW_MEMORY:
+            row = next(row for row in range(first, last) if sizes[row] > MAX_ROW_MEMORY)
+            raise Damaged(
+                f"{file.name}: row {file_row + row} claims {sizes[row]:,} bytes of memory; expected at most "
+                f"{MAX_ROW_MEMORY:,}, as every writer keeps to: restore the file from a copy, or brew the table again"
+            )
         places, checked = file.places(numbers), self._checked_rows(file, numbers)
         facts = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
         while first < last:
