@@ -1,7 +1,6 @@
 // cell.h and codec.h for Python. A decoded minibatch is one arena and a tuple a cell that says which piece is what.
 #include "samovar/cell.h"
 
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -91,15 +90,15 @@ size_t number_of(const Part& part, const Section& section) {
     return part.is_mapped ? section.sizes.size() + part.piece : part.piece;
 }
 
-nb::tuple describe(const DecodedCell& cell, const Arena& arena) {
-    const auto layout = static_cast<int>(cell.layout);
-    if (cell.layout == Layout::ids || cell.layout == Layout::distinct) {
-        const size_t positions = cell.layout == Layout::distinct ? number_of(cell.positions, arena.ints) : 0;
-        return nb::make_tuple(layout, shape_tuple(cell.shape), number_of(cell.ids, arena.words),
-                              number_of(cell.lengths, arena.ints), positions);
+// First items and the ones after the last: two lists of numbers, since a tuple a piece would keep Python's garbage
+// collector busy.
+nb::tuple lists_of(const Ranges& ranges) {
+    nb::list firsts, lasts;
+    for (const auto& [first, last] : ranges) {
+        firsts.append(first);
+        lasts.append(last);
     }
-    const Section& section = cell.layout == Layout::dense ? arena.floats : arena.bytes;
-    return nb::make_tuple(layout, shape_tuple(cell.shape), number_of(cell.items, section), 0, 0);
+    return nb::make_tuple(firsts, lasts);
 }
 
 // Memory from the pool, given back when the last array over it is gone.
@@ -134,15 +133,24 @@ public:
     const std::vector<size_t>& int_sizes() const { return arena().ints.sizes; }
     const std::vector<size_t>& float_sizes() const { return arena().floats.sizes; }
     const std::vector<size_t>& byte_sizes() const { return arena().bytes.sizes; }
-    const Ranges& mapped_words() const { return arena().words.mapped; }
-    const Ranges& mapped_ints() const { return arena().ints.mapped; }
-    const Ranges& mapped_floats() const { return arena().floats.mapped; }
-    const Ranges& mapped_bytes() const { return arena().bytes.mapped; }
+    nb::tuple mapped_words() const { return lists_of(arena().words.mapped); }
+    nb::tuple mapped_ints() const { return lists_of(arena().ints.mapped); }
+    nb::tuple mapped_floats() const { return lists_of(arena().floats.mapped); }
+    nb::tuple mapped_bytes() const { return lists_of(arena().bytes.mapped); }
 
-    nb::list cells() const {
-        nb::list described;
-        for (const DecodedCell& cell : decoder_->cells()) described.append(describe(cell, arena()));
-        return described;
+    nb::tuple cells() const {
+        nb::list layouts, shapes, pieces, lengths, positions;
+        for (const DecodedCell& cell : decoder_->cells()) {
+            const bool is_distinct = cell.layout == Layout::distinct;
+            const bool is_bag = is_distinct || cell.layout == Layout::ids;
+            layouts.append(static_cast<int>(cell.layout));
+            shapes.append(shape_tuple(cell.shape));
+            pieces.append(is_bag ? number_of(cell.ids, arena().words)
+                                 : number_of(cell.items, cell.layout == Layout::dense ? arena().floats : arena().bytes));
+            lengths.append(is_bag ? number_of(cell.lengths, arena().ints) : 0);
+            positions.append(is_distinct ? number_of(cell.positions, arena().ints) : 0);
+        }
+        return nb::make_tuple(layouts, shapes, pieces, lengths, positions);
     }
 
     // The plain ids of all cells of distinct ids, end to end, and how many each has.
@@ -238,13 +246,13 @@ void bind_cell(nb::module_& m) {
         .def_prop_ro("int_sizes", &DecodedRow::int_sizes)
         .def_prop_ro("float_sizes", &DecodedRow::float_sizes)
         .def_prop_ro("byte_sizes", &DecodedRow::byte_sizes)
-        .def_prop_ro("mapped_words", &DecodedRow::mapped_words)
-        .def_prop_ro("mapped_ints", &DecodedRow::mapped_ints)
-        .def_prop_ro("mapped_floats", &DecodedRow::mapped_floats)
-        .def_prop_ro("mapped_bytes", &DecodedRow::mapped_bytes, "Pieces left where they lie in the source: [first item, last).")
+        .def_prop_ro("mapped_words", &DecodedRow::mapped_words, nb::for_getter(nb::sig("def mapped_words(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_ints", &DecodedRow::mapped_ints, nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_floats", &DecodedRow::mapped_floats, nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_bytes", &DecodedRow::mapped_bytes, nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")), "Pieces left where they lie in the source: first items, and the ones after the last.")
         .def_prop_ro("cells", &DecodedRow::cells,
-                     nb::for_getter(nb::sig("def cells(self) -> list[tuple[int, typing.Any, int, int, int]]")),
-                     "(layout, shape or None for rank 1, number of the piece of ids or items, of lengths, of positions).")
+                     nb::for_getter(nb::sig("def cells(self) -> tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
+                     "Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.")
         .def("gather", &DecodedRow::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
              "Plain ids of all cells of distinct ids, end to end, and their sizes.");
     nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")

@@ -48,22 +48,24 @@ class DecodedRow:
     def byte_sizes(self) -> list[int]: ...
 
     @property
-    def mapped_words(self) -> list[tuple[int, int]]: ...
+    def mapped_words(self) -> tuple[list[int], list[int]]: ...
 
     @property
-    def mapped_ints(self) -> list[tuple[int, int]]: ...
+    def mapped_ints(self) -> tuple[list[int], list[int]]: ...
 
     @property
-    def mapped_floats(self) -> list[tuple[int, int]]: ...
+    def mapped_floats(self) -> tuple[list[int], list[int]]: ...
 
     @property
-    def mapped_bytes(self) -> list[tuple[int, int]]:
-        """Pieces left where they lie in the source: [first item, last)."""
-
-    @property
-    def cells(self) -> list[tuple[int, Any, int, int, int]]:
+    def mapped_bytes(self) -> tuple[list[int], list[int]]:
         """
-        (layout, shape or None for rank 1, number of the piece of ids or items, of lengths, of positions).
+        Pieces left where they lie in the source: first items, and the ones after the last.
+        """
+
+    @property
+    def cells(self) -> tuple[list[int], list[Any], list[int], list[int], list[int]]:
+        """
+        Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.
         """
 
     def gather(self) -> tuple[Any, list[int]]:

@@ -64,9 +64,9 @@ def make_rows(
 ) -> Iterator[dict[str, RecordValue]]:
     """Tensors over decoded minibatches, one after the other."""
     maker = _Maker(decoded, source)
-    cells = decoded.cells
-    for row in range(num_rows):
-        yield maker.make(names, cells[row * len(names) : (row + 1) * len(names)])
+    cells = zip(*decoded.cells, strict=True)
+    for _ in range(num_rows):
+        yield maker.make(names, cells)
 
 
 class _Maker:
@@ -82,11 +82,11 @@ class _Maker:
         self._gathered = _Gathered(decoded)
         self._num_distinct = 0
 
-    def make(self, names: Sequence[str], cells: Sequence[Cell]) -> dict[str, RecordValue]:
-        """The values of the next minibatch."""
+    def make(self, names: Sequence[str], cells: Iterator[Cell]) -> dict[str, RecordValue]:
+        """The values of the next minibatch: takes one cell a name."""
         words, ints, floats = self._words, self._ints, self._floats
         values: dict[str, RecordValue] = {}
-        for name, (layout, shape, piece, lengths, positions) in zip(names, cells, strict=True):
+        for name, (layout, shape, piece, lengths, positions) in zip(names, cells, strict=False):  # more follow
             if layout == DENSE:
                 values[name] = floats[piece] if shape is None else floats[piece].view(shape)
             elif layout == OPAQUE:
@@ -103,23 +103,23 @@ class _Maker:
 
 
 def _pieces(
-    section: NDArray[Any], sizes: list[int], source: Any, mapped: list[tuple[int, int]]
+    section: NDArray[Any], sizes: list[int], source: Any, mapped: tuple[list[int], list[int]]
 ) -> Sequence[torch.Tensor]:
     """First those in memory of our own, then those in the source."""
     # "unsafe" is about gradients through the parts; that these are not tied to each other is what is wanted
     pieces = torch.from_numpy(section).unsafe_split_with_sizes(sizes) if sizes else ()
-    return (*pieces, *map(torch.from_numpy, _slice(source, section.dtype, mapped))) if mapped else pieces
+    return (*pieces, *map(torch.from_numpy, _slice(source, section.dtype, mapped))) if mapped[0] else pieces
 
 
 def _split(section: NDArray[Any], sizes: list[int]) -> list[NDArray[Any]]:
     return np.split(section, np.cumsum(sizes[:-1])) if sizes else []
 
 
-def _slice(source: Any, dtype: DTypeLike, mapped: list[tuple[int, int]]) -> list[NDArray[Any]]:
-    if not mapped:
+def _slice(source: Any, dtype: DTypeLike, mapped: tuple[list[int], list[int]]) -> list[NDArray[Any]]:
+    if not mapped[0]:
         return []
     items = np.frombuffer(source, dtype, len(source) // np.dtype(dtype).itemsize)
-    return [items[first:last] for first, last in mapped]
+    return [items[first:last] for first, last in zip(*mapped, strict=True)]
 
 
 class _Gathered:
