@@ -1,20 +1,23 @@
 """A tensor table as a whole: its versions, schema, hours, and the way to read it. Knows no training."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from samovar import native
 from samovar.config.nearest import nearest
-from samovar.errors import BadInput, Conflict, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
 from samovar.tables.files import TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import NO_HOUR
+from samovar.tables.writer import MAX_ROW_MEMORY, NO_HOUR
 
 
 class Table:
@@ -24,6 +27,7 @@ class Table:
         self.store = store
         self.name = store.name
         self._manifests = manifests
+        self._checked: dict[tuple[str, tuple[int, ...]], tuple[Hashable | None, NDArray[np.bool_]]] = {}
 
     @property
     def id(self) -> str:
@@ -117,11 +121,13 @@ class Table:
             raise BadInput(
                 f"{self.name}: rows {start} to {last} were asked for; it has {self.num_rows}: choose rows inside it"
             )
-        native.require_codec(Compression.parse(self.compression).codec)
-        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
+        codec = Compression.parse(self.compression).codec
+        native.require_codec(codec)
+        is_light = codec == "none" and self.store.can_map
+        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light)
         blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
         state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
-        return TableReader(blocks, wanted, state, reading)
+        return TableReader(blocks, state, reading)
 
     def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
         """The row at which a reader's state goes on here: in the same table, or one that only grew since."""
@@ -163,11 +169,27 @@ class Table:
         mapping that it was read from."""
         return TableFile(self.store, entry, len(manifest.schema.columns))
 
+    def _checked_rows(self, file: TableFile, numbers: list[int]) -> NDArray[np.bool_]:
+        """Which rows of the file were found whole in these columns; none of them any more when the file has changed."""
+        key, stamp = (file.entry.path, tuple(numbers)), file.stamp
+        last_stamp, rows = self._checked.get(key, (None, None))
+        if rows is None or stamp is None or stamp != last_stamp:
+            rows = np.zeros(file.entry.num_rows, np.bool_)
+            self._checked[key] = stamp, rows
+        return rows
+
     def _blocks_of(
         self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
     ) -> Iterator[Block]:
         """Cut so that one block never fills the cache, if more than one row is in it."""
         sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
+        if max(sizes[first:last]) > MAX_ROW_MEMORY:
+            row = next(row for row in range(first, last) if sizes[row] > MAX_ROW_MEMORY)
+            raise Damaged(
+                f"{file.name}: row {file_row + row} claims {sizes[row]:,} bytes of memory; expected at most "
+                f"{MAX_ROW_MEMORY:,}, as every writer keeps to: restore the file from a copy, or brew the table again"
+            )
+        places, checked = file.places(numbers), self._checked_rows(file, numbers)
         facts = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
         while first < last:
             count, size = 1, sizes[first]
@@ -175,7 +197,7 @@ class Table:
                 size += sizes[first + count]
                 count += 1
             rows = slice(first, first + count)
-            yield Block(file, first, file_row + first, facts[rows], sizes[rows])
+            yield Block(file, places[rows], file_row + first, facts[rows], sizes[rows], checked[rows])
             first += count
 
 
