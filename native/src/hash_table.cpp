@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "samovar/clones.h"
+
 namespace samovar {
 
 namespace {
@@ -24,8 +26,10 @@ inline bool any(const Mask& mask) noexcept {
 
 }  // namespace
 
+SAMOVAR_CLONED
 void init_weights(uint64_t seed, uint64_t id, float scale, float* weights, size_t dim) noexcept {
     const uint64_t base = mix(id ^ seed);
+    SAMOVAR_VECTOR
     for (size_t j = 0; j < dim; ++j) {
         const auto bits = static_cast<int32_t>(mix(base + (j + 1) * 0x9E3779B97F4A7C15) >> 40);
         weights[j] = (static_cast<float>(bits) * 0x1p-23f - 1.0f) * scale;
@@ -71,7 +75,7 @@ void HashTable::leave_level(unsigned number, unsigned log2) {
     const size_t part_bytes = sizeof(Bucket) << log2;
     for (size_t page = part_bytes * number / HUGE_PAGE_BYTES; page * HUGE_PAGE_BYTES < part_bytes * (number + 1);
          ++page) {
-        if (--level.parts_in_page[page] == 0 && level.pages.size() > HUGE_PAGE_BYTES) {
+        if (--level.parts_in_page[page] == 0 && level.pages.size() >= HUGE_PAGE_BYTES) {
             level.pages.release(page * HUGE_PAGE_BYTES, HUGE_PAGE_BYTES);
         }
     }

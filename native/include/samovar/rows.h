@@ -38,6 +38,7 @@ private:
     std::vector<Pages> chunks_;
     uint64_t next_ = 0;
     size_t bytes_ = 0;
+    size_t committed_ = 0;  // of the first chunk
 };
 
 }  // namespace samovar

@@ -1,0 +1,105 @@
+"""What every contestant of the embedding step trains on, and what a contestant is. Measures no time, knows no tables.
+
+26 features with a million ids each, drawn by Zipf's law. An id's number says nothing about how popular it is: one fixed
+permutation scatters the ranks, the same for everybody. Tables of a fixed size get the numbers, Samovar their hashes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from samovar.native import hash_integers
+from samovar.seeds import numpy_generator
+
+NUM_TABLES = 26
+DIM = 16
+NUM_IDS = 1_000_000
+EXPONENT = 1.15
+MOST_IDS = 8
+NUM_THREADS = 2
+LR = 0.01
+FEATURES = tuple(f"c{number}" for number in range(NUM_TABLES))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The shape of a minibatch: one id a feature, or a bag of none to eight (four on average)."""
+
+    batch_size: int
+    is_bag: bool
+
+    def __str__(self) -> str:
+        return f"B = {self.batch_size}, {'bags of ~4' if self.is_bag else 'single ids'}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Of each feature: its ids as numbers in [0, NUM_IDS), and how many belong to each example."""
+
+    ids: Sequence[NDArray[np.int32]]
+    lengths: Sequence[NDArray[np.int32]]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """`prepare` turns a batch into what `step` takes, untimed; `step` gets it and the gradient of [B, 26 * 16]."""
+
+    name: str
+    prepare: Callable[[Batch], Any]
+    step: Callable[[Any, torch.Tensor], object]
+    num_threads: int = NUM_THREADS
+    num_ids: int = NUM_IDS
+    """Its batches are drawn from so many ids."""
+    stream: int = 0
+    """Contestants that share tables get different batches: nobody shall find rows that another has just fetched."""
+
+
+@lru_cache(maxsize=8)  # the same ones for most comparisons; a hundred megabytes each at the most
+def draw_batches(setting: Setting, count: int, num_ids: int, stream: int) -> Sequence[Batch]:
+    total = setting.batch_size * count
+    columns: list[list[NDArray[np.int32]]] = []
+    lengths: list[list[NDArray[np.int32]]] = []
+    for feature in range(NUM_TABLES):
+        chance = numpy_generator(1, "embedding batches", feature, total, int(setting.is_bag), num_ids, stream)
+        sizes = np.ones(total, np.int32)
+        if setting.is_bag:
+            sizes = chance.integers(0, MOST_IDS + 1, total, np.int32)
+        ids = popular_ids(num_ids)[np.searchsorted(_shares(num_ids), chance.random(sizes.sum()))]
+        lengths.append(np.split(sizes, count))
+        ends = np.cumsum([part.sum() for part in lengths[-1]])
+        columns.append(np.split(ids, ends[:-1]))
+    return [Batch(*parts) for parts in zip(zip(*columns, strict=True), zip(*lengths, strict=True), strict=True)]
+
+
+def popular_ids(num_ids: int = NUM_IDS) -> NDArray[np.int32]:
+    """The most popular one first."""
+    return _permutation()[:num_ids]
+
+
+def hash_ids(ids: NDArray[np.int32], feature: int) -> NDArray[np.uint64]:
+    """XXH64 of one word is a permutation of all words: as many hashes as ids."""
+    return hash_integers(ids.astype(np.uint64), seed=feature)
+
+
+def join(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """All features end to end, and where each bag begins: what FBGEMM and TorchRec take, as int64."""
+    ids = np.concatenate(batch.ids).astype(np.int64)
+    ends = np.cumsum(np.concatenate(batch.lengths), dtype=np.int64)
+    return torch.from_numpy(ids), torch.from_numpy(np.concatenate([[0], ends]))
+
+
+@cache
+def _permutation() -> NDArray[np.int32]:
+    return numpy_generator(1, "popularity of ids").permutation(NUM_IDS).astype(np.int32)
+
+
+@cache
+def _shares(num_ids: int) -> NDArray[np.float64]:
+    shares: NDArray[np.float64] = np.cumsum(np.arange(1, num_ids + 1, dtype=np.float64) ** -EXPONENT)
+    shares /= shares[-1]
+    return shares

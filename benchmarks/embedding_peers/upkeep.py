@@ -1,0 +1,207 @@
+"""What hash tables need beside a training step: growth, sweep, dump and load. Samovar alone, or against the disk."""
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from benchmarks.contest.report import Bar, Section, show
+from benchmarks.contest.rounds import Seconds, interleave, paired_ratio, time_call
+from benchmarks.embedding_peers.base import DIM, NUM_IDS, NUM_THREADS, hash_ids, popular_ids
+from benchmarks.embedding_peers.hash_embedding import Trainee, make_trainee
+from benchmarks.snapshot import BLOCK_BYTES, PLAIN_WRITE, Prepare, synced, time_loading, time_saving, write_plainly
+from numpy.typing import NDArray
+from rich.progress import track
+
+from samovar.embeddings import HashAdagrad
+from samovar.results.checked import FileRecord
+from samovar.results.state import read_state, write_state
+from samovar.seeds import numpy_generator
+from samovar.store import LocalStore
+from samovar.tables import Bag
+
+FEW_FEATURES = 8  # more than a gigabyte of rows, and a dump that fits the disk
+TTL = 2
+LEAST_SWEPT = 100e6
+MOST_INDEX_BYTES = 24.0
+LEAST_OF_DISK = 0.7
+GROWTH_FROM, GROWTH_TO = 6_000_000, 16_000_000  # more than doubles: every part of the table grows, once at least
+GROWTH_MEMORY_BYTES = 5 << 30
+IDS_A_STEP = 4096
+PLAIN_READ = "plain read of 8 MB blocks"
+DUMP = "Samovar dump"
+LOAD = "Samovar load"
+
+
+# Growth
+
+
+def run_growth() -> bool:
+    """One table, every step brings new ids only. A virtual machine may get its memory from its host on first touch
+    only, 7 ms for 2 MB where we looked (0.35 the second time), so memory is touched before."""
+    torch.set_num_threads(NUM_THREADS)
+    np.ones(GROWTH_MEMORY_BYTES, np.uint8)
+    trainee = Trainee(HashAdagrad, 1)
+    trainee.insert(np.arange(GROWTH_FROM, dtype=np.int32))
+    gradient = torch.randn(IDS_A_STEP, DIM)
+    walls: list[float] = []
+    cores: list[float] = []
+    index_bytes: list[int] = []
+    num_rows = range(GROWTH_FROM + IDS_A_STEP, GROWTH_TO, IDS_A_STEP)
+    for last in track(num_rows, "growth", transient=True):
+        inputs = {"c0": _bag_of_ones(np.arange(last - IDS_A_STEP, last, dtype=np.int32))}
+        busy = time.process_time()
+        walls.append(time_call(partial(trainee.step, inputs, gradient)))
+        cores.append(time.process_time() - busy)
+        index_bytes.append(trainee.embedding.counters()["c0"].index_bytes)
+    return _show_growth(walls, cores, [size / rows for size, rows in zip(index_bytes, num_rows, strict=True)])
+
+
+def _show_growth(walls: Sequence[float], cores: Sequence[float], bytes_a_row: Sequence[float]) -> bool:
+    slowest = int(np.argmax(walls))
+    print(
+        f"One table from {GROWTH_FROM:,} to {GROWTH_TO:,} rows, {IDS_A_STEP} new ids a step: the longest step takes "
+        f"{1000 * walls[slowest]:.2f} ms ({1000 * cores[slowest]:.2f} ms on all cores), the most work is "
+        f"{1000 * max(cores):.2f} ms; medians {1000 * statistics.median(walls):.2f} and "
+        f"{1000 * statistics.median(cores):.2f} ms"
+    )
+    steps = {"the median step": [statistics.median(walls)], "the longest step": [walls[slowest]]}
+    section = Section("new ids only", steps, IDS_A_STEP / 1000, "k ids", "the median step")
+    least = min(bytes_a_row)
+    promise = f"index and stamps take at most {MOST_INDEX_BYTES:g} bytes a row just before they grow"
+    found = f"{least:.1f}; while they grow up to {max(bytes_a_row):.1f}"
+    return show("growth", [section], [Bar(promise, found, least <= MOST_INDEX_BYTES)])
+
+
+def _bag_of_ones(ids: NDArray[np.int32]) -> Bag:
+    hashes = torch.from_numpy(hash_ids(ids, 0).view(np.int64))
+    return Bag(hashes, torch.ones(len(ids), dtype=torch.int32))
+
+
+# Sweep
+
+
+def run_sweep(rounds: int) -> bool:
+    trainee = Trainee(HashAdagrad, FEW_FEATURES, TTL)
+    trainee.insert(popular_ids())
+    timers: dict[str, Callable[[], float]] = {}
+    for num_threads, name in ((1, "1 thread"), (2, "2 threads")):
+        timers[f"nothing expired, {name}"] = partial(time_sweep, trainee, num_threads, 0)
+        timers[f"half expired, {name}"] = partial(time_sweep, trainee, num_threads, NUM_IDS // 2)
+    seconds = interleave(timers, rounds, "sweep")
+    num_rows = FEW_FEATURES * NUM_IDS
+    one = "nothing expired, 1 thread"
+    rate = num_rows / statistics.median(seconds[one])
+    bar = Bar(f"sweeps {LEAST_SWEPT / 1e6:g} M rows/s/core", f"{rate / 1e6:.0f} M rows/s", rate >= LEAST_SWEPT)
+    sections = [Section(f"{FEW_FEATURES} tables of {NUM_IDS:,} rows", seconds, num_rows / 1e6, "M rows", one)]
+    return show(f"sweep, {rounds} rounds", sections, [bar])
+
+
+def time_sweep(trainee: Trainee, num_threads: int, num_expired: int) -> float:
+    """Of full tables; so many rows of each were not seen for longer than the ttl. Leaves them full and fresh."""
+    if num_expired:
+        for _ in range(TTL):
+            trainee.embedding.advance_clock()
+        trainee.insert(popular_ids()[num_expired:])
+        trainee.embedding.advance_clock()
+    torch.set_num_threads(num_threads)
+    freed: list[int] = []
+    seconds = time_call(lambda: freed.append(trainee.embedding.sweep()))
+    torch.set_num_threads(NUM_THREADS)
+    assert freed == [num_expired * FEW_FEATURES], freed
+    if num_expired:
+        trainee.insert(popular_ids())
+    return seconds
+
+
+# Dump and load
+
+
+def run_disk(rounds: int, folder: Path) -> bool:
+    torch.set_num_threads(NUM_THREADS)
+    trainee = make_trainee(HashAdagrad, NUM_IDS, FEW_FEATURES)
+    records = dump(trainee, folder / "loading")
+    size_bytes = sum(path.stat().st_size for path in _dumped(folder))
+    block = numpy_generator(1, "plain write").integers(0, 2**32, size_bytes // 4, np.uint32).view(np.float32)
+    saves = time_dumps(trainee, block, rounds, folder)
+    del trainee
+    write_plainly({"all": block}, folder / "plain")
+    del block
+    gc.collect()
+    cold = time_loads(records, True, rounds, folder)
+    warm = time_loads(records, False, rounds, folder)
+    megabytes = size_bytes / 1e6
+    sections = [
+        Section("dump + fsync", saves, megabytes, "MB", PLAIN_WRITE),
+        Section("load from the disk", cold, megabytes, "MB", PLAIN_READ),
+        Section("load from a warm page cache", warm, megabytes, "MB", PLAIN_READ),
+    ]
+    bars = [_judge(saves, DUMP, PLAIN_WRITE), _judge(cold, LOAD, PLAIN_READ)]
+    return show(f"{megabytes:,.0f} MB: {FEW_FEATURES} tables of {NUM_IDS:,} rows, {rounds} rounds", sections, bars)
+
+
+def _judge(seconds: Seconds, name: str, peer: str) -> Bar:
+    ratio = paired_ratio(seconds, name, peer)
+    return Bar(f"{name} at {LEAST_OF_DISK} of {peer}", f"{ratio:.2f}", ratio >= LEAST_OF_DISK)
+
+
+def time_dumps(trainee: Trainee, block: NDArray[np.float32], rounds: int, folder: Path) -> Seconds:
+    plain = partial(synced, partial(write_plainly, {"all": block}))
+    savers: dict[str, Prepare] = {PLAIN_WRITE: plain, DUMP: lambda place: nullcontext(partial(dump, trainee, place))}
+    return interleave({name: partial(time_saving, save, folder) for name, save in savers.items()}, rounds, "dump")
+
+
+def dump(trainee: Trainee, place: Path) -> dict[str, FileRecord]:
+    return write_state(LocalStore(place), "s", trainee.embedding.state_dict())
+
+
+def time_loads(records: dict[str, FileRecord], is_cold: bool, rounds: int, folder: Path) -> Seconds:
+    def time_load() -> float:
+        embedding = Trainee(HashAdagrad, FEW_FEATURES)
+        act = partial(load, embedding, folder / "loading", records)
+        seconds = time_loading(act, folder)
+        assert all(counters.rows == NUM_IDS for counters in embedding.embedding.counters().values())
+        return seconds
+
+    def time_read() -> float:
+        return time_loading(partial(read_plainly, folder / "plain"), folder)
+
+    def after_preparing(act: Callable[[], float]) -> float:
+        prepare_cache(folder, is_cold)
+        return act()
+
+    timers = {PLAIN_READ: partial(after_preparing, time_read), LOAD: partial(after_preparing, time_load)}
+    return interleave(timers, rounds, f"load from {'the disk' if is_cold else 'a warm page cache'}")
+
+
+def load(trainee: Trainee, place: Path, records: dict[str, FileRecord]) -> None:
+    trainee.embedding.load_state_dict(read_state(LocalStore(place), "s", records))
+
+
+def prepare_cache(folder: Path, is_cold: bool) -> None:
+    """Have the kernel forget the files, or read them once."""
+    os.sync()
+    for path in [folder / "plain", *_dumped(folder)]:
+        if is_cold:
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        else:
+            read_plainly(path)
+
+
+def _dumped(folder: Path) -> list[Path]:
+    return [path for path in (folder / "loading").rglob("*") if path.is_file()]
+
+
+def read_plainly(path: Path) -> NDArray[np.uint8]:
+    data = np.empty(path.stat().st_size, np.uint8)
+    with path.open("rb", buffering=0) as file:
+        for first in range(0, len(data), BLOCK_BYTES):
+            file.readinto(data[first : first + BLOCK_BYTES].data)
+    return data
