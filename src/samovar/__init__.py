@@ -7,18 +7,38 @@ if TYPE_CHECKING:
     from samovar import errors
     from samovar.config.params import Params
     from samovar.policies import EarlyStopping, Policy
+    from samovar.runner import Callback, Learner, MinibatchRecord, MinibatchWorkerPool, Runner
     from samovar.seeds import set_seed
     from samovar.tables import Bag, open_table
 
     __version__: str
 
-__all__ = ["Bag", "EarlyStopping", "Params", "Policy", "__version__", "errors", "open_table", "set_seed"]
+__all__ = [
+    "Bag",
+    "Callback",
+    "EarlyStopping",
+    "Learner",
+    "MinibatchRecord",
+    "MinibatchWorkerPool",
+    "Params",
+    "Policy",
+    "Runner",
+    "__version__",
+    "errors",
+    "open_table",
+    "set_seed",
+]
 
 _PLACES = {
     "Bag": "samovar.tables:Bag",
+    "Callback": "samovar.runner:Callback",
     "EarlyStopping": "samovar.policies:EarlyStopping",
+    "Learner": "samovar.runner:Learner",
+    "MinibatchRecord": "samovar.runner:MinibatchRecord",
+    "MinibatchWorkerPool": "samovar.runner:MinibatchWorkerPool",
     "Params": "samovar.config.params:Params",
     "Policy": "samovar.policies:Policy",
+    "Runner": "samovar.runner:Runner",
     "errors": "samovar.errors",
     "open_table": "samovar.tables:open_table",
     "set_seed": "samovar.seeds:set_seed",

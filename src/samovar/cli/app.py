@@ -14,6 +14,8 @@ from samovar.cli.brew import brew
 from samovar.cli.diff import diff
 from samovar.cli.show import show
 from samovar.cli.table import table
+from samovar.cli.train import train
+from samovar.cli.verify_resume import verify_resume
 from samovar.errors import SamovarError
 
 app = typer.Typer(
@@ -26,6 +28,8 @@ app = typer.Typer(
 )
 app.command()(brew)
 app.command()(table)
+app.command()(train)
+app.command()(verify_resume)
 app.command()(show)
 app.command()(diff)
 

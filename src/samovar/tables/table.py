@@ -1,5 +1,6 @@
 """A tensor table as a whole: its versions, schema, hours, and the way to read it. Knows no training."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -117,11 +118,35 @@ class Table:
             raise BadInput(
                 f"{self.name}: rows {start} to {last} were asked for; it has {self.num_rows}: choose rows inside it"
             )
-        native.require_codec(Compression.parse(self.compression).codec)
         reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
         blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
+        return self._reader(blocks, wanted, start, reading)
+
+    def _reader(
+        self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, reading: Reading
+    ) -> TableReader:
+        native.require_codec(Compression.parse(self.compression).codec)
         state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
         return TableReader(blocks, wanted, state, reading)
+
+    def read_rows(
+        self,
+        rows: Sequence[int],
+        columns: Sequence[str] | None = None,
+        *,
+        num_downloaders: int | None = None,
+        num_parsers: int | None = None,
+        max_cache_size: int | None = None,
+    ) -> TableReader:
+        """Rows in any order, for example an epoch's. A range of neighbours is read as `read` does."""
+        if isinstance(rows, range) and rows.step == 1:
+            return self.read(
+                columns, rows.start, max(rows.start, rows.stop),
+                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=max_cache_size,
+            )  # fmt: skip
+        wanted = self._find(self.columns if columns is None else columns)
+        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
+        return self._reader(self._single_blocks(rows, [number for number, _ in wanted]), wanted, 0, reading)
 
     def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
         """The row at which a reader's state goes on here: in the same table, or one that only grew since."""
@@ -158,6 +183,25 @@ class Table:
                     yield from self._blocks_of(file, row, first, last, numbers, max_bytes)
                 row += entry.num_rows
 
+    def _single_blocks(self, rows: Sequence[int], numbers: list[int]) -> Iterator[Block]:
+        """A block for each row, in the order that is asked for; each file is opened once."""
+        starts, files, count = [], [], 0
+        for manifest in self._manifests:
+            for entry in manifest.segment.files:
+                starts.append(count)
+                files.append(self._file(manifest, entry))
+                count += entry.num_rows
+        facts: dict[int, tuple[list[int], list[tuple[int | None, int]]]] = {}
+        for row in rows:
+            if not 0 <= row < count:
+                raise BadInput(f"{self.name}: row {row} was asked for; it has {count}: choose rows inside it")
+            number = bisect_right(starts, row) - 1
+            if number not in facts:
+                facts[number] = _row_facts(files[number], numbers)
+            sizes, hours = facts[number]
+            first = row - starts[number]
+            yield Block(files[number], first, row, hours[first : first + 1], sizes[first : first + 1])
+
     def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
         """Opened anew for each reading: who changes a tensor of an uncompressed table in place changes only the
         mapping that it was read from."""
@@ -167,8 +211,7 @@ class Table:
         self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
     ) -> Iterator[Block]:
         """Cut so that one block never fills the cache, if more than one row is in it."""
-        sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
-        facts = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
+        sizes, facts = _row_facts(file, numbers)
         while first < last:
             count, size = 1, sizes[first]
             while count < min(ROWS_PER_BLOCK, last - first) and size + sizes[first + count] <= max_bytes // 4:
@@ -177,6 +220,12 @@ class Table:
             rows = slice(first, first + count)
             yield Block(file, first, file_row + first, facts[rows], sizes[rows])
             first += count
+
+
+def _row_facts(file: TableFile, numbers: list[int]) -> tuple[list[int], list[tuple[int | None, int]]]:
+    """Memory that each row's wanted cells take; hour and number of examples of each row."""
+    sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
+    return sizes, [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
 
 
 def open_table(path: Path | str | Store, version: int | None = None) -> Table:
