@@ -32,18 +32,18 @@ def run_all(folder: Path, commands: str) -> None:
         assert done.returncode == 0, done.stderr
 
 
-def test_the_table_and_the_model_are_made_as_written(tmp_path: Path) -> None:
+def test_the_table_and_the_model_are_made_as_written(quick_path: Path) -> None:
     log = README.parent / "examples" / "brewing" / "make_log.py"
-    subprocess.run([sys.executable, log, "clicks.csv", "5000"], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, log, "clicks.csv", "5000"], cwd=quick_path, check=True)
     table, model = blocks_of("A table from a CSV"), blocks_of("A model on it")
-    (tmp_path / "recipe.json").write_text(table["json"])
-    run_all(tmp_path, table["sh"])
-    assert (tmp_path / "rows.parquet").exists()
-    subprocess.run([sys.executable, "-c", table["py"]], cwd=tmp_path, check=True)
-    (tmp_path / "online.json").write_text(model["json"])
-    (tmp_path / "model.py").write_text(model["py"])
-    run_all(tmp_path, model["sh"])
-    assert len(list((tmp_path / "clicks_model" / "evaluation" / "next_hour").iterdir())) == 6
+    (quick_path / "recipe.json").write_text(table["json"])
+    run_all(quick_path, table["sh"])
+    assert (quick_path / "rows.parquet").exists()
+    subprocess.run([sys.executable, "-c", table["py"]], cwd=quick_path, check=True)
+    (quick_path / "online.json").write_text(model["json"])
+    (quick_path / "model.py").write_text(model["py"])
+    run_all(quick_path, model["sh"])
+    assert len(list((quick_path / "clicks_model" / "evaluation" / "next_hour").iterdir())) == 6
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

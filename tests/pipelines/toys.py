@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from samovar.config import merge
-from samovar.pipelines.child import Ended, run_in_child
+from samovar.pipelines.child import Child, Ended, run_in_child, start_child
 from samovar.pipelines.request import Request, make_request
 from samovar.pipelines.train import train
 from samovar.results import Plan, ResultDirectory, begin
@@ -197,3 +197,9 @@ def run_well(request: Request) -> Path:
 
 def metrics(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "logs" / "metrics.jsonl").read_text().splitlines()]
+
+
+def start(request: Request) -> Child:
+    """The same, without waiting for its end."""
+    _load_ahead()
+    return start_child(lambda: train(request), request.folder / "child.log")

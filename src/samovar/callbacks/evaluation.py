@@ -73,7 +73,7 @@ class LaggedEvaluation(Callback):
         hour = model_hour + shift * HOUR_SECONDS
         # Each shift reads on by itself: its next hour follows the one that it has read.
         loader = self._loaders.setdefault((job.name, shift), job.loader())
-        path = f"evaluation/{job.name}/{_file_hour(hour)}.shift{shift}.parquet"
+        path = f"evaluation/{job.name}/{file_hour(hour)}.shift{shift}.parquet"
         file = PredictionFile(self.result, path, job.columns, model_hour)
         with frozen(run.model, seeds.derive(self.seed, "evaluation", hour, shift)):
             apply(run.learner, loader, job.find(hour), file)
@@ -147,5 +147,6 @@ def frozen(model: torch.nn.Module, seed: int) -> Iterator[None]:
         seeds.set_global_state(random_state)
 
 
-def _file_hour(hour: int) -> str:
+def file_hour(hour: int) -> str:
+    """An hour as it stands in the names of part files."""
     return datetime.fromtimestamp(hour, UTC).strftime("%Y%m%dT%H")

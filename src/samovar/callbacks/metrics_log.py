@@ -16,15 +16,17 @@ LOG = "metrics.jsonl"
 
 
 class MetricsLog(Callback):
-    def __init__(self, result: OpenResult) -> None:
+    def __init__(self, result: OpenResult, has_training: bool = True) -> None:
         self._result = result
+        self._has_training = has_training
         self._ids_before: dict[str, int] = {}
 
     def on_uri_begin(self, run: Run) -> None:
         self._ids_before = count_new_ids(run)
 
     def on_uri_end(self, run: Run) -> None:
-        self._result.append(LOG, self._train_line(run))
+        if self._has_training:
+            self._result.append(LOG, self._train_line(run))
         self._append_evaluations(run)
 
     def on_run_end(self, run: Run) -> None:

@@ -21,7 +21,6 @@ from samovar.callbacks.quality import measure
 from samovar.errors import BadInput
 from samovar.results import OpenResult
 from samovar.runner import MinibatchRecord
-from samovar.tables.bag import Bag
 from samovar.tables.export import arrow_type, parse_type, rows_of_column
 from samovar.tables.record import RecordValue
 from samovar.tables.schema import ColumnSchema
@@ -41,6 +40,7 @@ class PredictionFile:
     """Of keys and targets."""
     model_hour: int | None = None
     num_examples: int = field(default=0, init=False)
+    _target: str | None = field(default=None, init=False, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _writer: Any = field(default=None, init=False, repr=False)
     _pending: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False)
@@ -80,13 +80,14 @@ class PredictionFile:
         if output is None or not isinstance(target, torch.Tensor):
             return
         if output.ndim == 1 and target.numel() == record.num_examples:
+            self._target = next(iter(record.targets))
             self._scored.append((target.reshape(-1).numpy(), output))
 
     def quality(self) -> dict[str, Any]:
         if not self._scored:
             return {"num_examples": self.num_examples}
         targets, predictions = zip(*self._scored, strict=True)
-        return measure(np.concatenate(targets), np.concatenate(predictions))
+        return {"target": self._target, **measure(np.concatenate(targets), np.concatenate(predictions))}
 
     def _write(self) -> None:
         if not self._pending:
@@ -142,18 +143,23 @@ class _Sink:
         return False
 
 
+def check_key(column: ColumnSchema) -> None:
+    """A key is one plain value an example, or one integer id."""
+    is_id = column.kind == "categorical" and column.rank == 1 and pa.types.is_integer(parse_type(column.source_type))
+    if column.kind != "key" and not is_id:
+        raise BadInput(
+            f"key {column.name!r}: is a {column.kind} column of {column.source_type}; expected one plain value an "
+            "example: name it in `keys` of the recipe and brew the table again, or choose another key"
+        )
+
+
 def key_column(column: ColumnSchema, value: RecordValue) -> pa.Array:
     """A key in the type that it was brewed from, null as null."""
     kind = parse_type(column.source_type)
     if isinstance(value, pa.Array):
         return value.cast(kind)
-    if isinstance(value, Bag) and column.rank == 1 and pa.types.is_integer(kind):
-        ids = rows_of_column(column, value, pa.uint64())
-        return ids.view(pa.int64()).cast(kind) if pa.types.is_signed_integer(kind) else ids.cast(kind)
-    raise BadInput(
-        f"key {column.name!r}: is a {column.kind} column of {column.source_type}; expected one plain value an example: "
-        "name it in `keys` of the recipe and brew the table again, or choose another key"
-    )
+    ids = rows_of_column(column, value, pa.uint64())
+    return ids.view(pa.int64()).cast(kind) if pa.types.is_signed_integer(kind) else ids.cast(kind)
 
 
 def _columns_of(prediction: Any, num_examples: int) -> dict[str, NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from samovar.results import OpenResult
 from samovar.runner import Callback, Run
@@ -17,8 +18,10 @@ class Snapshotter(Callback):
         result: OpenResult,
         frequency: float = DEFAULT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        state: Callable[[Run], Any] = Run.state_dict,
     ) -> None:
         self._result = result
+        self._state = state
         self._frequency = frequency
         self._clock = clock
         self._saved_at = clock()
@@ -40,6 +43,6 @@ class Snapshotter(Callback):
         """Now, unless this very state was just saved."""
         if self._saved_uri == run.next_uri:
             return
-        self._result.save(run.state_dict(), run.position)
+        self._result.save(self._state(run), run.position)
         self._saved_uri = run.next_uri
         self._saved_at = self._clock()

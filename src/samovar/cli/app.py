@@ -12,6 +12,8 @@ from rich.console import Console
 
 from samovar.cli.brew import brew
 from samovar.cli.diff import diff
+from samovar.cli.metrics import metrics
+from samovar.cli.predict import predict
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
@@ -29,6 +31,8 @@ app = typer.Typer(
 app.command()(brew)
 app.command()(table)
 app.command()(train)
+app.command()(predict)
+app.command()(metrics)
 app.command()(verify_resume)
 app.command()(show)
 app.command()(diff)

@@ -28,25 +28,48 @@ class Ended:
         return self.code == -signal.SIGKILL
 
 
-def run_in_child(act: Callable[[], object], log: Path, kill_after_seconds: float | None = None) -> Ended:
-    """Wait for the child's end; kill it with SIGKILL if it lives longer than that."""
+@dataclass(frozen=True)
+class Child:
+    """A child at work."""
+
+    pid: int
+    log: Path
+    begun: float
+
+    def wait(self, kill_after_seconds: float | None = None) -> Ended:
+        """Its end; it is killed with SIGKILL if it lives longer than that."""
+        while kill_after_seconds is not None and time.monotonic() - self.begun < kill_after_seconds:
+            ended = self.look()
+            if ended is not None:
+                return ended
+            time.sleep(_LOOK_SECONDS)
+        if kill_after_seconds is not None:
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        return self._ended(status)
+
+    def look(self) -> Ended | None:
+        """How it ended, None while it lives."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return self._ended(status) if pid else None
+
+    def _ended(self, status: int) -> Ended:
+        output = self.log.read_text() if self.log.exists() else ""
+        return Ended(os.waitstatus_to_exitcode(status), output, time.monotonic() - self.begun)
+
+
+def start_child(act: Callable[[], object], log: Path) -> Child:
+    """Run something in a child; what it prints goes to the log."""
+    log.unlink(missing_ok=True)
     begun = time.monotonic()
-    child = os.fork()
-    if child == 0:
+    pid = os.fork()
+    if pid == 0:
         _be_the_child(act, log)
-    while kill_after_seconds is not None and time.monotonic() - begun < kill_after_seconds:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return _ended(status, log, begun)
-        time.sleep(_LOOK_SECONDS)
-    if kill_after_seconds is not None:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return _ended(status, log, begun)
+    return Child(pid, log, begun)
 
 
-def _ended(status: int, log: Path, begun: float) -> Ended:
-    return Ended(os.waitstatus_to_exitcode(status), log.read_text(), time.monotonic() - begun)
+def run_in_child(act: Callable[[], object], log: Path, kill_after_seconds: float | None = None) -> Ended:
+    return start_child(act, log).wait(kill_after_seconds)
 
 
 def _be_the_child(act: Callable[[], object], log: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from samovar.callbacks.predictions import check_key
 from samovar.config.nearest import nearest
 from samovar.errors import ConfigError, Conflict, NotOurs, UnknownColumn
 from samovar.pipelines.schema import MergeTables
@@ -84,6 +85,8 @@ class DataSource:
                     _require(each, role, name)
             for name in self.merge_keys:
                 _require(each, "merge_keys", name)
+        for name in self.keys:
+            check_key(self.column(name))
 
     def column(self, name: str) -> ColumnSchema:
         for each in self.inputs:

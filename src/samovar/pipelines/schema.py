@@ -79,7 +79,7 @@ class OfflineData(Reading):
     """Whether each epoch draws its own order of minibatches."""
 
 
-class _Hours(Schema):
+class Dates(Schema):
     datetime_format: str | None = None
     """Of start_date and end_date; ISO when absent."""
     start_date: str | None = None
@@ -108,7 +108,7 @@ class _Hours(Schema):
         return self
 
 
-class OnlineData(Reading, _Hours):
+class OnlineData(Reading, Dates):
     table: str | None = None
     """A tensor table of hours; relative paths begin at the config file."""
     merge_tables: MergeTables | None = None
@@ -142,7 +142,7 @@ class OfflineEvaluation(Schema):
         return check_name(self, self.name)
 
 
-class OnlineEvaluation(_Hours):
+class OnlineEvaluation(Dates):
     name: str
     keys: Names = ()
     """Single-valued columns that go into the predictions."""
