@@ -1,3 +1,4 @@
+import errno
 import json
 import shutil
 import signal
@@ -9,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipelines.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy, metrics, run, run_well, write_table
 
+from samovar.config import merge
+from samovar.pipelines.request import make_request
 from samovar.pipelines.verify import compare, contract_of
 from samovar.results import open_directory
-from samovar.testing.disks import CountingDisk, KillingDisk
+from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 
 EVALUATION = {"evaluation": {"eval_confs": [{"name": "valid", "keys": ["hit", "user"], "table": "valid"}]}}
 
@@ -260,3 +263,26 @@ def test_a_policy_ends_the_run_in_order(folder: Path) -> None:
     killed = changed(request, "killed")
     assert run(killed, KillingDisk(400)).was_killed
     assert same(run_well(killed), out) == []
+
+
+@pytest.mark.parametrize("operation", [60, 150, 220])
+def test_a_full_disk_is_told_and_loses_nothing(folder: Path, operation: int) -> None:
+    request = make_toy(folder, OFFLINE, EVALUATION)
+    straight = run_well(changed(request, "straight"))
+    failed = run(request, FailingDisk(operation, errno.ENOSPC))
+    assert failed.code == 1, failed.output
+    assert "No space left" in failed.output or "full" in failed.output
+    assert same(run_well(request), straight) == []
+
+
+def test_null_drops_a_section(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE, {**EVALUATION, "snapshotter": {"frequency": 1}})
+    out = run_well(replace(request, tree=merge(request.tree, {"evaluation": None})))
+    assert not (out / "evaluation").exists()
+    assert "evaluation" not in json.loads((out / "model_config.json").read_text())
+
+
+def test_the_kept_config_and_script_can_be_run_as_they_stand(folder: Path) -> None:
+    out = run_well(make_toy(folder, OFFLINE, EVALUATION))
+    again = make_request(out / "model_config.json", out / "script.py", out=folder / "again")
+    assert same(run_well(again), out) == []

@@ -18,7 +18,7 @@ from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
 from samovar.cli.verify_resume import verify_resume
-from samovar.errors import SamovarError
+from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
     name="samovar",
@@ -62,6 +62,7 @@ def main() -> None:
         if "--debug" in sys.argv[1:]:
             raise
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print("[bold red]error:[/]", end=" ")
+        if not isinstance(error, Stopped):
+            console.print("[bold red]error:[/]", end=" ")
         console.print(str(error), markup=False)
         sys.exit(error.exit_code)

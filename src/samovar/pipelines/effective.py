@@ -11,9 +11,12 @@ from samovar.results import ResultDirectory
 
 def make_effective(tree: Mapping[str, Any], folder: Path, out: Path, directory: ResultDirectory) -> dict[str, Any]:
     """What goes into model_config.json, and can be run again as it stands, from anywhere."""
-    effective: dict[str, Any] = copy.deepcopy(dict(tree))
+    given = copy.deepcopy(dict(tree))
     for key in ("model_yt_dir", "out"):
-        effective.pop(key, None)
+        given.pop(key, None)
+    effective: dict[str, Any] = {
+        key: value for key, value in given.items() if value is not None
+    }  # null drops a section
     effective["model_dir"] = str(out.resolve())
     _resolve(effective, "init_from", folder)
     evaluation = effective.get("evaluation")
