@@ -19,18 +19,31 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
             assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
-def test_the_table_from_a_csv_is_brewed_looked_at_and_read_as_written(tmp_path: Path) -> None:
-    text = README.read_text().partition("## A table from a CSV")[2]
-    recipe, commands, code = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)[0] for kind in ("json", "sh", "py"))
-    log = README.parent / "examples" / "brewing" / "make_log.py"
-    subprocess.run([sys.executable, log, "clicks.csv", "5000"], cwd=tmp_path, check=True)
-    (tmp_path / "recipe.json").write_text(recipe)
-    lines = [line.partition("#")[0].split() for line in commands.splitlines()]
-    assert [line[1] for line in lines] == ["brew", "table", "table"]
-    for command in [*([sys.executable, "-m", *line] for line in lines), [sys.executable, "-c", code]]:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+def blocks_of(title: str) -> dict[str, str]:
+    """The first block of each kind after a title."""
+    text = README.read_text().partition(f"## {title}")[2]
+    return {kind: re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)[0] for kind in ("json", "sh", "py")}
+
+
+def run_all(folder: Path, commands: str) -> None:
+    for line in commands.splitlines():
+        command = [sys.executable, "-m", *line.partition("#")[0].split()]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "rows.parquet").exists()
+
+
+def test_the_table_and_the_model_are_made_as_written(quick_path: Path) -> None:
+    log = README.parent / "examples" / "brewing" / "make_log.py"
+    subprocess.run([sys.executable, log, "clicks.csv", "5000"], cwd=quick_path, check=True)
+    table, model = blocks_of("A table from a CSV"), blocks_of("A model, trained hour by hour")
+    (quick_path / "recipe.json").write_text(table["json"])
+    run_all(quick_path, table["sh"])
+    assert (quick_path / "rows.parquet").exists()
+    subprocess.run([sys.executable, "-c", table["py"]], cwd=quick_path, check=True)
+    (quick_path / "online.json").write_text(model["json"])
+    (quick_path / "model.py").write_text(model["py"])
+    run_all(quick_path, model["sh"])
+    assert len(list((quick_path / "clicks_model" / "evaluation" / "next_hour").iterdir())) == 6
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

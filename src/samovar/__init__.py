@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from samovar.config.params import Params
     from samovar.embeddings import BaseEmbeddingModel, HashEmbedding
     from samovar.policies import EarlyStopping, Policy
+    from samovar.runner import Callback, Learner, MinibatchRecord, MinibatchWorkerPool, Runner
     from samovar.seeds import set_seed
     from samovar.tables import Bag, open_table
 
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Bag",
     "BaseEmbeddingModel",
+    "Callback",
     "EarlyStopping",
     "HashEmbedding",
+    "Learner",
+    "MinibatchRecord",
+    "MinibatchWorkerPool",
     "Params",
     "Policy",
+    "Runner",
     "__version__",
     "errors",
     "open_table",
@@ -29,10 +35,15 @@ __all__ = [
 _PLACES = {
     "Bag": "samovar.tables:Bag",
     "BaseEmbeddingModel": "samovar.embeddings:BaseEmbeddingModel",
+    "Callback": "samovar.runner:Callback",
     "EarlyStopping": "samovar.policies:EarlyStopping",
     "HashEmbedding": "samovar.embeddings:HashEmbedding",
+    "Learner": "samovar.runner:Learner",
+    "MinibatchRecord": "samovar.runner:MinibatchRecord",
+    "MinibatchWorkerPool": "samovar.runner:MinibatchWorkerPool",
     "Params": "samovar.config.params:Params",
     "Policy": "samovar.policies:Policy",
+    "Runner": "samovar.runner:Runner",
     "errors": "samovar.errors",
     "open_table": "samovar.tables:open_table",
     "set_seed": "samovar.seeds:set_seed",

@@ -15,6 +15,7 @@
     │   ├── AlreadyExists                create-if-absent found a file
     │   └── LeaseLost                    another process took the directory over: nothing more may be committed
     ├── Damaged           (ValueError)   bytes that are not the bytes that were written
+    ├── Diverged          (ArithmeticError) a loss or a weight that is no finite number any more
     └── Stopped                       exit code 75: stopped on request, can be resumed
 
 A message has four parts: where, what was found, what was expected, what to do.
@@ -82,6 +83,10 @@ class LeaseLost(StoreError):
 
 
 class Damaged(SamovarError, ValueError):
+    pass
+
+
+class Diverged(SamovarError, ArithmeticError):
     pass
 
 

@@ -13,9 +13,13 @@ from rich.console import Console
 from samovar.cli.brew import brew
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
+from samovar.cli.metrics import metrics
+from samovar.cli.predict import predict
 from samovar.cli.show import show
 from samovar.cli.table import table
-from samovar.errors import SamovarError
+from samovar.cli.train import train
+from samovar.cli.verify_resume import verify_resume
+from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
     name="samovar",
@@ -27,6 +31,10 @@ app = typer.Typer(
 )
 app.command()(brew)
 app.command()(table)
+app.command()(train)
+app.command()(predict)
+app.command()(metrics)
+app.command()(verify_resume)
 app.command()(embeddings)
 app.command()(show)
 app.command()(diff)
@@ -56,6 +64,7 @@ def main() -> None:
         if "--debug" in sys.argv[1:]:
             raise
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print("[bold red]error:[/]", end=" ")
+        if not isinstance(error, Stopped):
+            console.print("[bold red]error:[/]", end=" ")
         console.print(str(error), markup=False)
         sys.exit(error.exit_code)

@@ -94,12 +94,12 @@ class Artifacts:
 
 def _segment(log: str, number: int) -> str:
     name = PurePosixPath(log)
-    return f"logs/{name.stem}/{number:06d}{name.suffix}"
+    return f"logs/{name.with_suffix('')}/{number:06d}{name.suffix}"
 
 
 def _log_of(path: str) -> str | None:
     """The log that a path is a segment of."""
-    parts = PurePosixPath(path).parts
-    if len(parts) != 3 or parts[0] != "logs" or not PurePosixPath(path).stem.isdigit():
+    name = PurePosixPath(path)
+    if len(name.parts) < 3 or name.parts[0] != "logs" or not name.stem.isdigit():
         return None
-    return parts[1] + PurePosixPath(path).suffix
+    return f"{name.parent.relative_to('logs')}{name.suffix}"

@@ -119,7 +119,11 @@ class OpenResult:
 
     def append(self, log: str, line: Mapping[str, Any]) -> None:
         """Add a line to a log, for example `metrics.jsonl`; it is kept from the next snapshot on."""
-        self._artifacts.append(log, json.dumps(line).encode() + b"\n")
+        self.append_bytes(log, json.dumps(line).encode() + b"\n")
+
+    def append_bytes(self, log: str, data: bytes) -> None:
+        """The same for a log that is no text, for example `tensorboard/events.tfevents`."""
+        self._artifacts.append(log, data)
 
     @contextmanager
     def create(self, path: str) -> Iterator[CheckedWriter]:

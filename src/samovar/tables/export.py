@@ -15,7 +15,7 @@ import torch
 from samovar.errors import AlreadyExists
 from samovar.store.faults import store_error
 from samovar.tables.bag import Bag
-from samovar.tables.record import Record
+from samovar.tables.record import Record, RecordValue
 from samovar.tables.schema import ColumnSchema, TableSchema
 from samovar.tables.table import Table
 
@@ -54,18 +54,20 @@ def rows_of(columns: TableSchema, record: Record, schema: pa.Schema | None = Non
     target = schema or _arrow_schema(columns)
     hour = None if record.hour is None else record.hour * 1_000_000
     arrays = [pa.array([hour] * record.num_examples, target.field(HOUR).type)]
-    arrays += [_rows_of_column(column, record, target.field(column.name).type) for column in columns.columns]
+    for column in columns.columns:
+        arrays.append(rows_of_column(column, record[column.name], target.field(column.name).type))
     return pa.record_batch(arrays, schema=target)
 
 
 def _arrow_schema(columns: TableSchema) -> pa.Schema:
     fields = [pa.field(HOUR, pa.timestamp("us", "UTC"))]
-    return pa.schema([*fields, *(pa.field(column.name, _type_of(column)) for column in columns.columns)])
+    return pa.schema([*fields, *(pa.field(column.name, arrow_type(column)) for column in columns.columns)])
 
 
-def _type_of(column: ColumnSchema) -> pa.DataType:
+def arrow_type(column: ColumnSchema) -> pa.DataType:
+    """What an example's value is as an ordinary column."""
     if column.kind == "key":
-        return _parse_type(column.source_type)
+        return parse_type(column.source_type)
     item = pa.float32() if column.kind == "real" else pa.uint64()
     for _ in range(_depth(column)):
         item = pa.list_(item)
@@ -81,8 +83,8 @@ def _depth(column: ColumnSchema) -> int:
     return max(lists, 1) if is_text else lists
 
 
-def _rows_of_column(column: ColumnSchema, record: Record, kind: pa.DataType) -> pa.Array:
-    value = record[column.name]
+def rows_of_column(column: ColumnSchema, value: RecordValue, kind: pa.DataType) -> pa.Array:
+    """One value an example."""
     if isinstance(value, torch.Tensor):
         return _lists(value.reshape(-1).numpy(), list(value.shape), kind)
     if isinstance(value, Bag):
@@ -138,6 +140,6 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
 }  # fmt: skip
 
 
-def _parse_type(text: str) -> pa.DataType:
+def parse_type(text: str) -> pa.DataType:
     """The type that Arrow prints so; a rarer one comes out as text."""
     return _PLAIN_TYPES.get(text, pa.string())

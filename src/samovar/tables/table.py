@@ -1,7 +1,9 @@
 """A tensor table as a whole: its versions, schema, hours, and the way to read it. Knows no training."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from samovar.config.nearest import nearest
 from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
-from samovar.tables.files import TableFile
+from samovar.tables.files import Places, TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
 from samovar.tables.schema import TableSchema
@@ -121,13 +123,40 @@ class Table:
             raise BadInput(
                 f"{self.name}: rows {start} to {last} were asked for; it has {self.num_rows}: choose rows inside it"
             )
+        reading = self._reading(num_downloaders, num_parsers, max_cache_size)
+        blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
+        return self._reader(blocks, wanted, start, reading)
+
+    def _reading(self, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Reading:
         codec = Compression.parse(self.compression).codec
         native.require_codec(codec)
         is_light = codec == "none" and self.store.can_map
-        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light)
-        blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
+        return Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light)
+
+    def _reader(
+        self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, reading: Reading
+    ) -> TableReader:
         state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
         return TableReader(blocks, state, reading)
+
+    def read_rows(
+        self,
+        rows: Sequence[int],
+        columns: Sequence[str] | None = None,
+        *,
+        num_downloaders: int | None = None,
+        num_parsers: int | None = None,
+        max_cache_size: int | None = None,
+    ) -> TableReader:
+        """Rows in any order, for example an epoch's. A range of neighbours is read as `read` does."""
+        if isinstance(rows, range) and rows.step == 1:
+            return self.read(
+                columns, rows.start, max(rows.start, rows.stop),
+                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=max_cache_size,
+            )  # fmt: skip
+        wanted = self._find(self.columns if columns is None else columns)
+        reading = self._reading(num_downloaders, num_parsers, max_cache_size)
+        return self._reader(self._single_blocks(rows, [number for number, _ in wanted]), wanted, 0, reading)
 
     def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
         """The row at which a reader's state goes on here: in the same table, or one that only grew since."""
@@ -164,6 +193,23 @@ class Table:
                     yield from self._blocks_of(file, row, first, last, numbers, max_bytes)
                 row += entry.num_rows
 
+    def _single_blocks(self, rows: Sequence[int], numbers: list[int]) -> Iterator[Block]:
+        """A block for each row, in the order that is asked for; each file is opened once."""
+        starts, files, count = [], [], 0
+        for manifest in self._manifests:
+            for entry in manifest.segment.files:
+                starts.append(count)
+                files.append(self._file(manifest, entry))
+                count += entry.num_rows
+        opened: dict[int, _FileRows] = {}
+        for row in rows:
+            if not 0 <= row < count:
+                raise BadInput(f"{self.name}: row {row} was asked for; it has {count}: choose rows inside it")
+            number = bisect_right(starts, row) - 1
+            if number not in opened:
+                opened[number] = self._file_rows(files[number], starts[number], numbers)
+            yield opened[number].block(row - starts[number], 1)
+
     def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
         """Opened anew for each reading: who changes a tensor of an uncompressed table in place changes only the
         mapping that it was read from."""
@@ -182,23 +228,45 @@ class Table:
         self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
     ) -> Iterator[Block]:
         """Cut so that one block never fills the cache, if more than one row is in it."""
-        sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
-        if max(sizes[first:last]) > MAX_ROW_MEMORY:
-            row = next(row for row in range(first, last) if sizes[row] > MAX_ROW_MEMORY)
-            raise Damaged(
-                f"{file.name}: row {file_row + row} claims {sizes[row]:,} bytes of memory; expected at most "
-                f"{MAX_ROW_MEMORY:,}, as every writer keeps to: restore the file from a copy, or brew the table again"
-            )
-        places, checked = file.places(numbers), self._checked_rows(file, numbers)
-        facts = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
+        rows = self._file_rows(file, file_row, numbers)
         while first < last:
-            count, size = 1, sizes[first]
-            while count < min(ROWS_PER_BLOCK, last - first) and size + sizes[first + count] <= max_bytes // 4:
-                size += sizes[first + count]
+            count, size = 1, rows.sizes[first]
+            while count < min(ROWS_PER_BLOCK, last - first) and size + rows.sizes[first + count] <= max_bytes // 4:
+                size += rows.sizes[first + count]
                 count += 1
-            rows = slice(first, first + count)
-            yield Block(file, places[rows], file_row + first, facts[rows], sizes[rows], checked[rows])
+            yield rows.block(first, count)
             first += count
+
+    def _file_rows(self, file: TableFile, file_row: int, numbers: list[int]) -> "_FileRows":
+        sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
+        hours = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
+        return _FileRows(file, file_row, sizes, hours, file.places(numbers), self._checked_rows(file, numbers))
+
+
+@dataclass(frozen=True)
+class _FileRows:
+    """What is known of all rows of a file before they are read."""
+
+    file: TableFile
+    row: int
+    """In the table, of the first."""
+    sizes: list[int]
+    hours: list[tuple[int | None, int]]
+    places: Places
+    checked: NDArray[np.bool_]
+
+    def block(self, first: int, count: int) -> Block:
+        for row in range(first, first + count):
+            if self.sizes[row] > MAX_ROW_MEMORY:
+                raise Damaged(
+                    f"{self.file.name}: row {self.row + row} claims {self.sizes[row]:,} bytes of memory; expected at "
+                    f"most {MAX_ROW_MEMORY:,}, as every writer keeps to: restore the file from a copy, or brew the "
+                    "table again"
+                )
+        rows = slice(first, first + count)
+        return Block(
+            self.file, self.places[rows], self.row + first, self.hours[rows], self.sizes[rows], self.checked[rows]
+        )
 
 
 def open_table(path: Path | str | Store, version: int | None = None) -> Table:

@@ -1,0 +1,93 @@
+"""Just enough of TensorBoard's event files: records of scalars, and reading them back. Knows no callbacks.
+
+record  u64 length | u32 masked CRC-32C of it | an Event in protobuf's encoding | u32 masked CRC-32C of it
+Event   1: time (double)  2: step (varint)  3: version (text)  5: Summary of 1: Value of 1: tag, 2: value (float)
+"""
+
+import struct
+from collections.abc import Iterator
+from functools import cache
+
+from samovar.errors import Damaged
+
+
+def version_record() -> bytes:
+    """The first record of a file."""
+    return _record(struct.pack("<Bd", 0x09, 0.0) + _field(0x1A, b"brain.Event:2"))
+
+
+def scalar_record(tag: str, step: int, value: float, wall_time: float) -> bytes:
+    scalar = _field(0x0A, tag.encode()) + struct.pack("<Bf", 0x15, value)
+    event = struct.pack("<Bd", 0x09, wall_time) + b"\x10" + _varint(step) + _field(0x2A, _field(0x0A, scalar))
+    return _record(event)
+
+
+def read_scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
+    """(tag, step, value) of each record that `scalar_record` made, in order."""
+    position = 0
+    while position < len(data):
+        (length,) = struct.unpack_from("<Q", data, position)
+        event = data[position + 12 : position + 12 + length]
+        (expected,) = struct.unpack_from("<I", data, position + 12 + length)
+        if _masked(event) != expected:
+            raise Damaged(f"event file: the record at {position} is damaged; expected its checksum: restore a copy")
+        position += 16 + length
+        if event[9:10] == b"\x10":
+            yield _parse_scalar(event)
+
+
+def _parse_scalar(event: bytes) -> tuple[str, int, float]:
+    step, place = _read_varint(event, 10)
+    for _ in range(2):  # into the summary, into its value
+        _, place = _read_varint(event, place + 1)
+    size, place = _read_varint(event, place + 1)
+    tag = event[place : place + size].decode()
+    (value,) = struct.unpack_from("<f", event, place + size + 1)
+    return tag, step, value
+
+
+def _record(event: bytes) -> bytes:
+    length = struct.pack("<Q", len(event))
+    return length + struct.pack("<I", _masked(length)) + event + struct.pack("<I", _masked(event))
+
+
+def _field(key: int, data: bytes) -> bytes:
+    return bytes([key]) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        number |= (data[place] & 0x7F) << shift
+        place += 1
+        if data[place - 1] < 0x80:
+            return number, place
+        shift += 7
+
+
+def _masked(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    table = _crc_table()
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@cache
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return tuple(table)

@@ -1,0 +1,75 @@
+"""`logs/metrics.jsonl`: what was learned and how good it is, a line a URI and a line an evaluation. No clock here:
+a run that was killed writes the same bytes.
+
+{"kind": "train", "uri": 3, "name": "2021-01-01T03:00", "num_batches": …, "num_examples": …, "loss": …, "policies": {…}}
+{"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
+"""
+
+import math
+from typing import Any
+
+from samovar.results import OpenResult
+from samovar.runner import Callback, Run
+from samovar.tables.hours import show_hour
+
+LOG = "metrics.jsonl"
+
+
+class MetricsLog(Callback):
+    def __init__(self, result: OpenResult, has_training: bool = True) -> None:
+        self._result = result
+        self._has_training = has_training
+        self._ids_before: dict[str, int] = {}
+
+    def on_uri_begin(self, run: Run) -> None:
+        self._ids_before = count_new_ids(run)
+
+    def on_uri_end(self, run: Run) -> None:
+        if self._has_training:
+            self._result.append(LOG, self._train_line(run))
+        self._append_evaluations(run)
+
+    def on_run_end(self, run: Run) -> None:
+        self._append_evaluations(run)
+        if run.end_reason is not None:
+            self._result.append(LOG, {"kind": "end", "uri": run.next_uri - 1, "reason": run.end_reason})
+
+    def _train_line(self, run: Run) -> dict[str, Any]:
+        uri = run.uri
+        assert uri is not None
+        line: dict[str, Any] = {"kind": "train", "uri": uri.number, "name": uri.name, "epoch": uri.epoch}
+        if uri.hour is not None:
+            line["hour"] = show_hour(uri.hour)
+        line |= {"num_batches": len(run.losses), "num_examples": sum(run.uri_examples), "loss": _plain(run.mean_loss)}
+        values = {name: _plain(each.value) for name, each in run.policies.items() if hasattr(each, "value")}
+        if values:
+            line["policies"] = values
+        if run.hash_tables:
+            new = count_new_ids(run)
+            line["new_ids"] = {name: count - self._ids_before.get(name, 0) for name, count in new.items()}
+            line["live_ids"] = {name: count for each in run.hash_tables for name, count in each.count_live().items()}
+        return line
+
+    def _append_evaluations(self, run: Run) -> None:
+        for measured in run.metrics.get("evaluation", []):
+            self._result.append(LOG, {"kind": "evaluation", "uri": run.next_uri - 1, **measured})
+
+
+def count_new_ids(run: Run) -> dict[str, int]:
+    """New and revived ids so far: together they do not depend on when expired rows are freed."""
+    return {
+        name: counters.inserted + counters.reset
+        for tables in run.hash_tables
+        for name, counters in tables.counters().items()
+    }
+
+
+def _plain(number: Any) -> Any:
+    """A number as JSON can hold it; None for what is no finite number."""
+    if isinstance(number, bool | int):
+        return number
+    try:
+        plain = float(number)
+    except (TypeError, ValueError):
+        return None
+    return plain if math.isfinite(plain) else None

@@ -1,0 +1,52 @@
+"""`samovar metrics`: AUC, log-loss and calibration of a model directory. A table on a terminal, CSV when piped."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from samovar.errors import NotOurs
+
+
+class Span(StrEnum):
+    HOUR = "hour"
+    DAY = "day"
+
+
+def metrics(
+    model: Annotated[Path, typer.Argument(help="A model directory, finished or not.", metavar="MODEL_DIR")],
+    by: Annotated[Span, typer.Option(help="What a row is.")] = Span.HOUR,
+    csv: Annotated[Path | None, typer.Option(help="Write the rows here.", metavar="OUT.csv")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw them here.", metavar="OUT.png")] = None,
+) -> None:
+    """How good the predictions in flight were, per hour or per day.
+
+    Example: samovar metrics models/click_1 --by day --png click_1.png
+    """
+    from samovar.pipelines.measure import COLUMNS, draw, evaluations, to_csv
+    from samovar.results import open_directory
+
+    rows = evaluations(open_directory(model), "day" if by is Span.DAY else "hour")
+    if not rows:
+        raise NotOurs(f"{model}: has no evaluations; expected a model with `evaluation` in its config: add it there")
+    if csv is not None:
+        csv.write_text(to_csv(rows))
+    if png is not None:
+        draw(rows, png)
+    if csv is not None or png is not None:
+        return
+    if not sys.stdout.isatty():
+        print(to_csv(rows), end="")
+        return
+    table = Table(*(column.replace("_", " ") for column in COLUMNS))
+    for row in rows:
+        table.add_row(*(_show(row[column]) for column in COLUMNS))
+    Console().print(table)
+
+
+def _show(value: Any) -> str:
+    return "" if value is None else f"{value:.5f}" if isinstance(value, float) else str(value)

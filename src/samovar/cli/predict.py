@@ -1,0 +1,51 @@
+"""`samovar predict`: a model applied to a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model directory, finished or not.", metavar="MODEL_DIR")],
+    table: Annotated[Path, typer.Option(help="A tensor table.", metavar="DIR")],
+    keys: Annotated[str, typer.Option(help="Columns to find the examples again, with commas.")] = "",
+    targets: Annotated[str, typer.Option(help="Columns to write beside and to measure by, with commas.")] = "",
+    features: Annotated[str | None, typer.Option(help="Columns for the model; those of training if absent.")] = None,
+    start_date: Annotated[str | None, typer.Option(help="The first hour.")] = None,
+    end_date: Annotated[str | None, typer.Option(help="The first hour that is not taken.")] = None,
+    datetime_format: Annotated[str | None, typer.Option(help="Of the dates; ISO if absent.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="Of the dates; UTC if absent.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory of the predictions.", metavar="DIR")] = None,
+) -> None:
+    """Write a model's predictions for a table; a model in training is taken as its newest snapshot.
+
+    Example: samovar predict models/click_1 --table tables/tomorrow --keys hit --out predictions/tomorrow
+    """
+    from samovar.pipelines.predict import PredictRequest
+    from samovar.pipelines.predict import predict as run
+
+    dates = {"start_date": start_date, "end_date": end_date, "datetime_format": datetime_format, "timezone": timezone}
+    place = out or model.with_name(f"{model.resolve().name}_on_{table.resolve().name}")
+    request = PredictRequest(
+        model,
+        table,
+        place,
+        _split(keys),
+        _split(targets),
+        None if features is None else _split(features),
+        {key: value for key, value in dates.items() if value is not None},
+    )
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    done = run(request, console)
+    for note in done.notes:
+        console.print(note, markup=False)
+    if done.num_examples is None:
+        print(f"{done.directory}: finished already, nothing to do")
+    else:
+        print(f"{done.directory}: {done.num_examples} predictions")
+
+
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,45 @@
+"""The effective config: what the user gave, with paths made whole and what the machine chose written down."""
+
+import copy
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from samovar.results import ResultDirectory
+
+
+def make_effective(tree: Mapping[str, Any], folder: Path, out: Path, directory: ResultDirectory) -> dict[str, Any]:
+    """What goes into model_config.json, and can be run again as it stands, from anywhere."""
+    given = copy.deepcopy(dict(tree))
+    for key in ("model_yt_dir", "out"):
+        given.pop(key, None)
+    effective: dict[str, Any] = {
+        key: value for key, value in given.items() if value is not None
+    }  # null drops a section
+    effective["model_dir"] = str(out.resolve())
+    _resolve(effective, "init_from", folder)
+    evaluation = effective.get("evaluation")
+    confs = evaluation.get("eval_confs") if isinstance(evaluation, dict) else None
+    for section in [effective.get("train_data"), *(confs if isinstance(confs, list) else [])]:
+        _resolve_tables(section, folder)
+    if effective.get("num_threads") is None:
+        known = directory.config.get("num_threads") if directory.is_created else None
+        effective["num_threads"] = known or max(1, len(os.sched_getaffinity(0)))
+    return effective
+
+
+def _resolve_tables(section: Any, folder: Path) -> None:
+    if not isinstance(section, dict):
+        return  # the schema will say what is wrong
+    _resolve(section, "table", folder)
+    merged = section.get("merge_tables")
+    tables = merged.get("tables") if isinstance(merged, dict) else None
+    for entry in tables if isinstance(tables, list) else []:
+        if isinstance(entry, dict):
+            _resolve(entry, "table", folder)
+
+
+def _resolve(section: dict[str, Any], key: str, folder: Path) -> None:
+    if isinstance(section.get(key), str):
+        section[key] = str((folder / Path(section[key]).expanduser()).resolve())

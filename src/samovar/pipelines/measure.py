@@ -1,0 +1,99 @@
+"""What a model directory's evaluations say, hour by hour and day by day. Reads only."""
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from samovar.callbacks.metrics_log import LOG
+from samovar.callbacks.predictions import PREDICTION
+from samovar.callbacks.quality import measure
+from samovar.results import ResultDirectory
+
+Span = Literal["hour", "day"]
+COLUMNS = ("name", "shift", "time", "num_examples", "mean_target", "mean_prediction", "auc", "log_loss", "calibration")
+Row = dict[str, Any]
+
+
+def read_lines(directory: ResultDirectory) -> Iterator[dict[str, Any]]:
+    """The metrics log: joined when the run is finished, else the segments that its snapshots sealed."""
+    store = directory.store
+    paths = [f"logs/{LOG}"] if store.size(f"logs/{LOG}") is not None else []
+    for path in paths or [entry.path for entry in store.list(f"logs/{Path(LOG).stem}")]:
+        for line in store.read(path).splitlines():
+            yield json.loads(line)
+
+
+def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
+    """A row for each evaluation and hour, or day; of a day all its predictions are taken together."""
+    lines = [line for line in read_lines(directory) if line["kind"] == "evaluation"]
+    if span == "hour":
+        return [_row(line, line.get("hour", "")) for line in lines]
+    days: dict[tuple[str, int | None, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        days[line["name"], line.get("shift"), line.get("hour", "")[:10]].append(line)
+    return [_row({**of_day[0], **_together(directory, of_day)}, day) for (_, _, day), of_day in days.items()]
+
+
+def _row(line: dict[str, Any], time: str) -> Row:
+    return {**{column: line.get(column) for column in COLUMNS}, "time": time}
+
+
+def _together(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """An AUC of a day is no mean of hours: it is measured on the written predictions."""
+    targets, predictions = [], []
+    for line in lines:
+        path = _part(line)
+        if "target" not in line or directory.store.size(path) is None:
+            continue
+        part = pq.read_table(io.BytesIO(directory.store.read(path)), columns=[line["target"], PREDICTION])
+        targets.append(part[line["target"]].to_numpy())
+        predictions.append(part[PREDICTION].to_numpy())
+    if not targets:
+        return {"num_examples": sum(line["num_examples"] for line in lines)}
+    return measure(np.concatenate(targets), np.concatenate(predictions))
+
+
+def _part(line: dict[str, Any]) -> str:
+    folder = f"evaluation/{line['name']}"
+    if "hour" not in line:
+        return f"{folder}/predictions.parquet"
+    hour = line["hour"].replace("-", "")[:11]
+    return f"{folder}/{hour}.shift{line['shift']}.parquet" if "shift" in line else f"{folder}/{hour}.parquet"
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """AUC, log-loss and calibration over time, a line each evaluation and shift."""
+    from matplotlib.figure import Figure  # only who draws waits for it
+
+    figure = Figure(figsize=(10, 9), layout="constrained")
+    axes = figure.subplots(3, 1, sharex=True)
+    series: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        series[f"{row['name']} +{row['shift']}h" if row["shift"] is not None else row["name"]].append(row)
+    times = {time: place for place, time in enumerate(sorted({row["time"] for row in rows}))}
+    for axis, quality in zip(axes, ("auc", "log_loss", "calibration"), strict=True):
+        for name, of_series in series.items():
+            known = [row for row in of_series if row[quality] is not None]
+            axis.plot([times[row["time"]] for row in known], [row[quality] for row in known], ".-", label=name)
+        axis.set_ylabel(quality.replace("_", "-"))
+        axis.grid(alpha=0.3)
+    step = max(1, len(times) // 10)
+    axes[-1].set_xticks(list(times.values())[::step], list(times)[::step], rotation=30, ha="right")
+    if series:
+        axes[0].legend()
+    figure.savefig(path, dpi=100)

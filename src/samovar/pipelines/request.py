@@ -1,0 +1,48 @@
+"""What the user asks for, put together from files and options. Runs nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samovar.config import merge, parse_override, read_config
+from samovar.pipelines.script import Script, parse_file_options, read_script
+from samovar.results.directory import CONFIG
+from samovar.store.disk import Disk
+
+_DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A training."""
+
+    tree: Mapping[str, Any]
+    """The config, after all overrides."""
+    where: str
+    """For messages: the config's file."""
+    folder: Path
+    """Where relative paths begin."""
+    script: Script
+    out: Path
+    """The model directory."""
+    accept_script: bool = False
+    disk: Disk | None = None
+    """Another disk below the model directory, for tests."""
+
+
+def make_request(
+    config: Path,
+    script: Path,
+    overrides: Sequence[str] = (),
+    files: Sequence[str] = (),
+    out: Path | None = None,
+    accept_script: bool = False,
+) -> Request:
+    tree = merge(read_config(config), *map(parse_override, overrides))
+    named = next((tree[key] for key in _DIRECTORY_KEYS if isinstance(tree.get(key), str)), config.stem)
+    if config.name == CONFIG and config.with_name("status.json").exists():
+        named = "."  # the config that a directory keeps is that directory's, also when it was copied
+    place = out if out is not None else config.parent / Path(named).expanduser()
+    read = read_script(script, parse_file_options(list(files)))
+    return Request(tree, str(config), config.parent, read, place, accept_script)

@@ -1,0 +1,133 @@
+"""A run inside a directory that this process holds: restore, callbacks, loop, finish."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from samovar import seeds
+from samovar.callbacks import (
+    FinalEvaluation,
+    LaggedEvaluation,
+    MetricsLog,
+    NanGuard,
+    PolicyClock,
+    Progress,
+    Signals,
+    Snapshotter,
+    StopFile,
+    TensorBoard,
+    TimingLog,
+    TtlFilter,
+)
+from samovar.callbacks.stop_file import NAME as STOP_FILE
+from samovar.config import Ledger, changed_defaults, parse_config
+from samovar.errors import Stopped
+from samovar.pipelines.script import Built
+from samovar.pipelines.stages import Course, Stage, lay_course
+from samovar.results import OpenResult, open_directory
+from samovar.runner import Callback, Loader, MinibatchWorkerPool, Run, Runner
+
+POLL_SECONDS = 1.0
+PARAMS = "params.json"
+
+
+@dataclass
+class Session:
+    result: OpenResult
+    stage: Stage
+    built: Built
+    folder: Path
+    console: Console | None = None
+
+    def run(self) -> None:
+        """To the finish, or to `Stopped`."""
+        config, learner = self.stage.config, self.built.learner
+        self._write_ledger()
+        seeds.set_seed(seeds.derive(config.seed, "run"))  # however long `build` and the directory drew from them
+        with ExitStack() as stack:
+            signals = stack.enter_context(Signals())
+            snapshotter = Snapshotter(self.result, config.snapshotter.frequency)
+            pool = MinibatchWorkerPool(learner)
+            run = Run(learner, pool.settings.policies)
+            course = lay_course(self.stage, learner, self._waiting(run, snapshotter, signals))
+            run.callbacks = self._callbacks(stack, course, snapshotter, signals)
+            self._restore(run)
+            self._tell([*self.result.notes, *course.notes])
+            loader = stack.enter_context(Loader(course.features, course.targets))
+            Runner(pool, loader, run.callbacks).run(run, course.uris)
+            self.result.finish(run.state_dict(is_final=True), run.position)
+
+    def _tell(self, notes: list[str]) -> None:
+        if self.console is not None:
+            for note in notes:
+                self.console.print(note, markup=False)
+
+    def _write_ledger(self) -> None:
+        store = self.result.directory.store
+        if store.size(PARAMS) is not None:
+            old = Ledger.from_dict(parse_config(store.read(PARAMS).decode(), PARAMS))
+            for change in changed_defaults(old, self.built.ledger):
+                self.result.notes.append(f"the default of {change.path} changed: {change.old} → {change.new}")
+        self.result.write_params(self.built.ledger.to_dict())
+
+    def _restore(self, run: Run) -> None:
+        snapshot = self.result.restore()
+        origin = self.stage.config.init_from
+        if snapshot is not None:
+            run.load_state_dict(snapshot.tree)
+        elif origin is not None:
+            run.load_model(open_directory(origin).load_model().tree)
+            # From here on the origin is not needed: it may go on training, or be removed.
+            self.result.save(run.state_dict(), run.position)
+
+    def _callbacks(
+        self, stack: ExitStack, course: Course, snapshotter: Snapshotter, signals: Signals
+    ) -> list[Callback]:
+        """In the order of a URI's end: ttl, evaluation, metrics, the user's, stop rules, and the snapshot last."""
+        config = self.stage.config
+        shown: list[Callback] = []
+        if config.progress and self.console is not None:
+            shown = [stack.enter_context(Progress(course.uris.count, lambda: snapshotter.age_seconds, self.console))]
+        return [
+            TtlFilter(config.ttl_filter.frequency),
+            *self._evaluation(stack, course, snapshotter),
+            MetricsLog(self.result),
+            TensorBoard(self.result),
+            TimingLog(self.result),
+            *shown,
+            *self.built.learner.callbacks,
+            PolicyClock(),
+            NanGuard(),
+            StopFile(self.folder),
+            signals,
+            snapshotter,
+        ]
+
+    def _evaluation(self, stack: ExitStack, course: Course, snapshotter: Snapshotter) -> list[Callback]:
+        seed = self.stage.config.seed
+        if not course.jobs:
+            return []
+        if not course.is_lagged:
+            return [FinalEvaluation(self.result, course.jobs, seed, before=snapshotter.save)]
+        evaluation = LaggedEvaluation(self.result, course.jobs, seed)
+        stack.callback(evaluation.close)
+        return [evaluation]
+
+    def _waiting(self, run: Run, snapshotter: Snapshotter, signals: Signals) -> Callable[[], None]:
+        """What a run does when the next hour is not there: it saves what it has, so that others can use it, and looks
+        again every second."""
+        stop_file = self.folder / STOP_FILE
+
+        def wait() -> None:
+            if run.next_uri > 0:
+                snapshotter.save(run)
+            if stop_file.exists():
+                stop_file.unlink()
+                raise Stopped(f"stopped while waiting for new hours ({stop_file}): start it again to go on")
+            if signals.asked.wait(POLL_SECONDS):
+                raise Stopped(f"stopped while waiting for new hours ({signals.reason}): start it again to go on")
+
+        return wait

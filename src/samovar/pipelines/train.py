@@ -1,0 +1,102 @@
+"""`train`: a config and a script become a model directory, however often the process is killed on the way.
+
+config ─▶ schema ─▶ tables opened ─▶ script built ─▶ directory begun ─▶ session: restore, loop, finish
+────────── a mistake found here leaves nothing behind ─────────────┘
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from samovar import seeds
+from samovar.config import flatten
+from samovar.pipelines.effective import make_effective
+from samovar.pipelines.inputs import TableOpener
+from samovar.pipelines.request import Request
+from samovar.pipelines.schema import Config, load_config
+from samovar.pipelines.script import Built, Script, build
+from samovar.pipelines.session import Session
+from samovar.pipelines.stages import Stage, is_followed, lay_course, open_stage
+from samovar.results import Plan, ResultDirectory, Source, begin, open_directory
+from samovar.store import LocalStore
+from samovar.tables import open_table
+
+KIND = "model"
+
+
+@dataclass(frozen=True)
+class Trained:
+    directory: Path
+    was_finished: bool
+    """There was nothing to do."""
+    notes: Sequence[str] = field(default_factory=list)
+
+
+def train(request: Request, console: Console | None = None) -> Trained:
+    """Start, or go on; returns when the model is finished, or raises `Stopped`."""
+    directory = ResultDirectory(LocalStore(request.out, request.disk))
+    effective = make_effective(request.tree, request.folder, request.out, directory)
+    config = load_config(effective, request.where)
+    if directory.is_finished:
+        return Trained(
+            request.out, True, begin(directory, Plan(KIND, effective, sources=_known(directory, effective))).notes
+        )
+    opener = TableOpener(request.folder, directory, is_followed(config))
+    stage = open_stage(config, opener)
+    built = None if directory.is_created else build_learner(config, request.script)
+    if built is not None:
+        lay_course(stage, built.learner, lambda: None)  # finds columns that the model asks for in vain
+    with begin(directory, _plan(request, effective, stage, directory), accept_script=request.accept_script) as result:
+        if result.is_finished:
+            return Trained(request.out, True, result.notes)
+        Session(result, stage, built or build_learner(config, request.script), request.out, console).run()
+        return Trained(request.out, False, result.notes)
+
+
+def build_learner(config: Config, script: Script) -> Built:
+    """Run the script, with the threads and the seed of the config."""
+    assert config.num_threads is not None
+    torch.set_num_threads(config.num_threads)
+    seeds.set_seed(config.seed)
+    return build(script, config.model)
+
+
+def _plan(request: Request, effective: Mapping[str, Any], stage: Stage, directory: ResultDirectory) -> Plan:
+    sources = [link for source in (stage.train, *stage.evaluations) for link in source.lineage]
+    if stage.config.init_from is not None:
+        sources.append(_origin(stage.config.init_from, directory))
+    return Plan(
+        KIND,
+        effective,
+        request.script.source,
+        request.script.contents,
+        sources,
+        code_folder=request.script.path.parent,
+    )
+
+
+def _origin(path: str, directory: ResultDirectory) -> Source:
+    """The model to start from. A directory that was begun has its own copy, so it need not be there any more."""
+    known = directory.lineage.sources if directory.is_created else ()
+    recorded = next((source for source in known if source.key == "init_from"), None)
+    if recorded is not None and recorded.path == path and not Path(path).exists():
+        return recorded
+    return Source("init_from", path, open_directory(path).id)
+
+
+def _known(directory: ResultDirectory, effective: Mapping[str, Any]) -> list[Source]:
+    """The inputs of a finished directory, as they are now; one that is gone counts as it was."""
+    paths = flatten(effective)
+    found = []
+    for source in directory.lineage.sources:
+        path = paths.get(source.key)
+        if path == source.path and not Path(path).exists():
+            found.append(source)
+        elif path is not None:
+            name = open_directory(path).id if source.key == "init_from" else open_table(path).id
+            found.append(replace(source, path=path, id=name))
+    return found

@@ -1,0 +1,145 @@
+"""`verify-resume`: one run straight, one killed again and again at random instants; both must end with the same bytes.
+
+What is compared is the exactness contract: every file of model/ and evaluation/, the metrics log, and TensorBoard's
+(tag, step, value).
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from samovar.callbacks.event_file import read_scalars
+from samovar.callbacks.metrics_log import LOG as METRICS
+from samovar.callbacks.tensorboard import LOG as EVENTS
+from samovar.config import merge
+from samovar.errors import SamovarError, UserError
+from samovar.pipelines.child import Ended, run_in_child
+from samovar.pipelines.request import Request
+from samovar.pipelines.train import train
+from samovar.results import ResultDirectory, open_directory
+from samovar.results.environment import capture_environment
+from samovar.results.snapshot import committed_snapshots
+from samovar.seeds import numpy_generator
+from samovar.store import LocalStore
+
+
+@dataclass(frozen=True)
+class Verified:
+    num_kills: int
+    num_runs: int
+    """More than one when a run ended before all kills were done."""
+    num_files: int
+    differences: list[str]
+
+
+def verify_resume(
+    request: Request, num_kills: int, folder: Path, seed: int = 0, watch: Callable[[int], None] = lambda kills: None
+) -> Verified:
+    """All runs are made in `folder`; `watch` is told how many kills were done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _load_ahead()
+    straight = _place(request, folder / "straight")
+    done = _run(straight, folder)
+    if done.code != 0:
+        raise _failed("the straight run", done)
+    expected = contract_of(straight.out)
+    pace = _Pace(done.seconds, _count_uris(straight.out), num_kills, numpy_generator(seed, "verify-resume"))
+    kills, runs, differences = 0, 0, []
+    while kills < num_kills:
+        runs += 1
+        killed = _place(request, folder / f"killed_{runs}")
+        kills = _kill_often(killed, folder, pace, kills, num_kills, watch)
+        found = contract_of(killed.out)
+        differences += [f"{killed.out}: {line}" for line in compare(expected, found)]
+    return Verified(kills, runs, len(expected), differences)
+
+
+def _load_ahead() -> None:
+    """What every child would load again, for seconds: the compiler that optimizers ask for, and package versions."""
+    importlib.import_module("torch._dynamo")
+    capture_environment()
+
+
+def _place(request: Request, out: Path) -> Request:
+    """The same run elsewhere, with a snapshot after every URI: how often changes nothing, and kills cost less."""
+    return replace(request, out=out, tree=merge(request.tree, {"snapshotter": {"frequency": 0.0}, "progress": False}))
+
+
+def _run(request: Request, folder: Path, kill_after_seconds: float | None = None) -> Ended:
+    return run_in_child(lambda: train(request), folder / "child.log", kill_after_seconds)
+
+
+def _kill_often(
+    request: Request, folder: Path, pace: "_Pace", kills: int, num_kills: int, watch: Callable[[int], None]
+) -> int:
+    """One run to its end, killed as often as is left to do; gives how many kills there were in all."""
+    pace.start()
+    while kills < num_kills:
+        ended = _run(request, folder, pace.draw())
+        if ended.code == 0:
+            return kills
+        if not ended.was_killed:
+            raise _failed(f"the run after {kills} kills", ended)
+        kills += 1
+        watch(kills)
+        pace.learn(_count_snapshots(request.out))
+    ended = _run(request, folder)
+    if ended.code != 0:
+        raise _failed(f"the last run, after {kills} kills", ended)
+    return kills
+
+
+class _Pace:
+    """How long a child may live: so long that the run gets on, and so short that it does not end before all kills."""
+
+    def __init__(self, seconds: float, num_uris: int, num_kills: int, chance: np.random.Generator) -> None:
+        self._longest = seconds / 4
+        self._step = num_uris / (num_kills + 1)
+        self._chance = chance
+        self._kills, self._reached = 0, 0
+
+    def start(self) -> None:
+        self._kills, self._reached = 0, 0
+
+    def draw(self) -> float:
+        return float(self._chance.uniform(0, self._longest))
+
+    def learn(self, num_snapshots: int) -> None:
+        self._kills += 1
+        is_late = num_snapshots < self._step * self._kills
+        self._longest *= 1.15 if is_late else 0.87
+
+
+def _count_snapshots(out: Path) -> int:
+    names = committed_snapshots(ResultDirectory(LocalStore(out)).store)
+    return names[0].number if names else 0
+
+
+def _count_uris(out: Path) -> int:
+    finished = open_directory(out).store.attributes().values["finished"]
+    return int(finished["position"]["next_uri"])
+
+
+def contract_of(out: Path) -> dict[str, object]:
+    """Everything that must be the same, by name."""
+    store = open_directory(out).store
+    paths = [entry.path for root in ("model", "evaluation") for entry in store.list(root)]
+    kept: dict[str, object] = {path: store.read(path) for path in [*paths, f"logs/{METRICS}"]}
+    kept[f"logs/{EVENTS}"] = list(read_scalars(store.read(f"logs/{EVENTS}")))
+    return kept
+
+
+def compare(expected: dict[str, object], found: dict[str, object]) -> list[str]:
+    """One line a difference."""
+    lines = [f"{path}: is missing" for path in sorted(expected.keys() - found.keys())]
+    lines += [f"{path}: should not be there" for path in sorted(found.keys() - expected.keys())]
+    both = sorted(expected.keys() & found.keys())
+    return lines + [f"{path}: differs" for path in both if repr(expected[path]) != repr(found[path])]
+
+
+def _failed(what: str, ended: Ended) -> SamovarError:
+    error = UserError if ended.code == 2 else SamovarError
+    return error(f"verify-resume: {what} ended with exit code {ended.code}; expected 0. It said:\n{ended.output}")

@@ -1,0 +1,27 @@
+"""The only training loop: learner, URIs, loader, pool, callbacks, run. Knows no result directory and no config."""
+
+from samovar.runner.callback import Callback
+from samovar.runner.learner import Learner
+from samovar.runner.loader import Loader
+from samovar.runner.loop import Runner
+from samovar.runner.pool import MinibatchWorkerPool
+from samovar.runner.record import MinibatchRecord
+from samovar.runner.run import Run
+from samovar.runner.stream import ListStream, MergedStream, Stream, TableStream
+from samovar.runner.uri import Uri, Uris
+
+__all__ = [
+    "Callback",
+    "Learner",
+    "ListStream",
+    "Loader",
+    "MergedStream",
+    "MinibatchRecord",
+    "MinibatchWorkerPool",
+    "Run",
+    "Runner",
+    "Stream",
+    "TableStream",
+    "Uri",
+    "Uris",
+]

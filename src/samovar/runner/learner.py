@@ -1,0 +1,78 @@
+"""What a user's script builds: a model, and how it learns. Knows no data and no loop."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import torch
+
+from samovar.errors import BadInput
+from samovar.policies import Constant, Policy
+from samovar.runner.callback import Callback
+from samovar.tables.record import RecordValue
+
+
+class Optimizer(Protocol):
+    """The face of a torch optimizer, and of those of hash embeddings."""
+
+    param_groups: list[dict[str, Any]]
+
+    def step(self) -> Any: ...
+
+    def zero_grad(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None: ...
+
+
+Inputs: TypeAlias = Mapping[str, RecordValue]
+Loss: TypeAlias = Callable[..., torch.Tensor]
+"""loss(output, targets, **policies that belong to no optimizer)"""
+Predict: TypeAlias = Callable[[Any], Any]
+
+
+def _as_it_is(output: Any) -> Any:
+    return output
+
+
+@dataclass
+class Learner:
+    """`model(inputs)` gives an output; `loss(output, targets)` a scalar; `predict(output)` the tensor [B] or [B, K], or
+    a dict of them, that is written as the prediction."""
+
+    model: torch.nn.Module
+    optimizers: Any
+    """One, a list, or a dict; a dict's names are the prefixes of policies."""
+    loss: Loss
+    predict: Predict = _as_it_is
+    policies: Mapping[str, Policy | float] = field(default_factory=dict)
+    """`lr` goes to all optimizers, `emb.lr` to the one named emb, `lr_factor` multiplies; the rest goes to the loss."""
+    callbacks: Sequence[Callback] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, torch.nn.Module):
+            raise BadInput(
+                f"Learner: found a model of type {type(self.model).__name__}; expected a torch.nn.Module: return one"
+            )
+        for role in ("loss", "predict"):
+            if not callable(getattr(self, role)):
+                raise BadInput(f"Learner: {role} cannot be called; expected a function: give one")
+
+    @property
+    def named_optimizers(self) -> dict[str, Optimizer]:
+        found = self.optimizers
+        if isinstance(found, Mapping):
+            return {str(name): optimizer for name, optimizer in found.items()}
+        several = found if isinstance(found, list | tuple) else [found]
+        return {str(number): optimizer for number, optimizer in enumerate(several)}
+
+    @property
+    def named_policies(self) -> dict[str, Policy]:
+        given = self.policies.items()
+        return {name: each if isinstance(each, Policy) else Constant(each) for name, each in given}
+
+    def required_features(self) -> list[str] | None:
+        """What the model says that it reads; None when it does not say."""
+        ask = getattr(self.model, "get_required_features_list", None)
+        return None if ask is None else list(ask())

@@ -1,0 +1,87 @@
+"""The only training loop.
+
+    on_run_begin
+    for uri in uris:                          from the next one of the run's state
+        pool.begin(uri)                       hash tables' clocks + 1, if it has minibatches
+        on_uri_begin
+        for record in loader.read(uri):
+            pool.train(record)                forward, loss, backward, update
+            on_batch_end                      only observes
+        pool.drain()                          nothing is in flight any more
+        on_uri_end                            in the callbacks' order; EarlyStopping ends the run after them
+        stopped on request: raise Stopped
+    on_run_end
+
+It knows no tables, no directories and no time.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from samovar.errors import Stopped
+from samovar.policies import EarlyStopping
+from samovar.runner.callback import Callback
+from samovar.runner.loader import Loader
+from samovar.runner.record import MinibatchRecord
+from samovar.runner.run import Run
+from samovar.runner.uri import Uri, Uris
+
+
+class Pool(Protocol):
+    """What eats minibatches: `MinibatchWorkerPool`, or another step."""
+
+    def begin(self, uri: Uri) -> None: ...
+
+    def train(self, record: MinibatchRecord) -> float | None: ...
+
+    def drain(self) -> None: ...
+
+
+class Runner:
+    """Takes a run through its URIs."""
+
+    def __init__(self, pool: Pool, loader: Loader, callbacks: Sequence[Callback] = ()) -> None:
+        self._pool = pool
+        self._loader = loader
+        self._callbacks = list(callbacks)
+
+    def run(self, run: Run, uris: Uris) -> None:
+        """From `run.next_uri` to the end, or to `Stopped`."""
+        for callback in self._callbacks:
+            callback.on_run_begin(run)
+        if run.end_reason is None:
+            for uri in uris.starting_at(run.next_uri):
+                self._train(run, uri)
+                self._end(run)
+                if run.stop_reason is not None:
+                    raise Stopped(f"stopped after {uri.name} ({run.stop_reason}): start it again to go on")
+                if run.end_reason is not None:
+                    break
+        run.metrics = {}
+        for callback in self._callbacks:
+            callback.on_run_end(run)
+
+    def _train(self, run: Run, uri: Uri) -> None:
+        run.begin_uri(uri)
+        self._pool.begin(uri)
+        for callback in self._callbacks:
+            callback.on_uri_begin(run)
+        number = 0
+        try:
+            for record in self._loader.read(uri):
+                run.add_batch(record, self._pool.train(record))
+                for callback in self._callbacks:
+                    callback.on_batch_end(run)
+                number += 1
+        except Exception as error:
+            error.add_note(f"in minibatch {number} of {uri.name}")
+            raise
+        self._pool.drain()
+        run.end_uri(uri)
+
+    def _end(self, run: Run) -> None:
+        for callback in self._callbacks:
+            try:
+                callback.on_uri_end(run)
+            except EarlyStopping as stopping:
+                run.end_reason = run.end_reason or str(stopping) or type(stopping).__name__

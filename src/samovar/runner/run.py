@@ -1,0 +1,188 @@
+"""The live state of a loop, and all of it as one tree. Knows what is in a state, not where it is kept.
+
+model      weights, buffers, hash tables         policies   one state each
+optimizers by name                               callbacks  those that have a state
+loss       when it has a state                   random     every global generator
+run        next URI, counts, losses of the epoch so far, why it ended
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from samovar import seeds
+from samovar.embeddings import final_state
+from samovar.errors import Conflict, SamovarError
+from samovar.policies import Policy
+from samovar.runner.callback import Callback, name_callbacks
+from samovar.runner.hash_tables import find_hash_tables
+from samovar.runner.learner import Learner, Loss, Optimizer
+from samovar.runner.record import MinibatchRecord
+from samovar.runner.uri import Uri
+
+FORMAT = 1
+
+
+class Run:
+    """What callbacks see. They may read everything; they change the run by `stop` and by `EarlyStopping` only."""
+
+    def __init__(
+        self, learner: Learner, policies: Mapping[str, Policy] | None = None, callbacks: Sequence[Callback] = ()
+    ) -> None:
+        self.learner = learner
+        self.policies = dict(learner.named_policies if policies is None else policies)
+        self.callbacks = list(callbacks)
+        self.hash_tables = find_hash_tables(learner.model)
+        self.uri: Uri | None = None
+        self.record: MinibatchRecord | None = None
+        self.loss: float | None = None
+        """Of the last minibatch."""
+        self.losses: list[float] = []
+        """Of the minibatches of this URI."""
+        self.epoch_losses: list[float] = []
+        """Of the minibatches of this epoch, which may have several URIs."""
+        self.uri_examples: list[int] = []
+        self.metrics: dict[str, Any] = {}
+        """What was measured at this URI's end."""
+        self.next_uri = 0
+        self.trained: str | None = None
+        """The name of the last URI that was trained."""
+        self.num_batches = 0
+        self.num_examples = 0
+        self.end_reason: str | None = None
+        """Why it ended before its last URI."""
+        self.stop_reason: str | None = None
+        """Why it is to stop now, and go on later."""
+
+    @property
+    def model(self) -> torch.nn.Module:
+        return self.learner.model
+
+    @property
+    def optimizers(self) -> dict[str, Optimizer]:
+        return self.learner.named_optimizers
+
+    @property
+    def loss_function(self) -> Loss:
+        return self.learner.loss
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """Where it is, as status and snapshots tell it."""
+        return {"next_uri": self.next_uri, "trained": self.trained}
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Of this URI, each example counting once; None when it has no minibatch."""
+        if not self.losses:
+            return None
+        weighted = [loss * count for loss, count in zip(self.losses, self.uri_examples, strict=True)]
+        return _sum(weighted) / sum(self.uri_examples) if sum(self.uri_examples) else _sum(self.losses)
+
+    def stop(self, reason: str) -> None:
+        """Stop after this URI, with a snapshot, to go on later."""
+        self.stop_reason = self.stop_reason or reason
+
+    # The loop's own steps
+
+    def begin_uri(self, uri: Uri) -> None:
+        self.uri = uri
+        self.losses, self.uri_examples, self.metrics = [], [], {}
+
+    def add_batch(self, record: MinibatchRecord, loss: float | None) -> None:
+        self.record, self.loss = record, loss
+        self.num_batches += 1
+        self.num_examples += record.num_examples
+        if loss is not None:
+            self.losses.append(loss)
+            self.epoch_losses.append(loss)
+            self.uri_examples.append(record.num_examples)
+
+    def end_uri(self, uri: Uri) -> None:
+        self.record = None
+        self.next_uri, self.trained = uri.number + 1, uri.name
+
+    # The state
+
+    def state_dict(self, is_final: bool = False) -> dict[str, Any]:
+        """All of it. The final one does not depend on when expired rows were freed; it takes longer to write."""
+        weights = final_state(self.model) if is_final else self.model.state_dict()
+        metadata = getattr(weights, "_metadata", {})
+        callbacks = {name: dict(each.state_dict()) for name, each in name_callbacks(self.callbacks).items()}
+        return {
+            "format": FORMAT,
+            "model": {"weights": dict(weights), "metadata": {name: dict(each) for name, each in metadata.items()}},
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "loss": _state_of(self.learner.loss),
+            "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
+            "callbacks": {name: state for name, state in callbacks.items() if state},
+            "random": seeds.global_state(),
+            "run": {
+                "next_uri": self.next_uri,
+                "trained": self.trained,
+                "num_batches": self.num_batches,
+                "num_examples": self.num_examples,
+                "epoch_losses": np.array(self.epoch_losses, np.float64),
+                "end_reason": self.end_reason,
+            },
+        }
+
+    def load_state_dict(self, tree: Mapping[str, Any]) -> None:
+        """Go on exactly where the state was taken."""
+        self.load_model(tree)
+        for name, policy in _paired("policy", self.policies, tree["policies"]):
+            policy.load_state_dict(tree["policies"][name])
+        states = tree["callbacks"]
+        for name, callback in _paired("callback", name_callbacks(self.callbacks), states, may_be_new=True):
+            if name in states:
+                callback.load_state_dict(states[name])
+        seeds.set_global_state(tree["random"])
+        run = tree["run"]
+        self.next_uri, self.trained, self.end_reason = run["next_uri"], run["trained"], run["end_reason"]
+        self.num_batches, self.num_examples = run["num_batches"], run["num_examples"]
+        self.epoch_losses = run["epoch_losses"].tolist()
+
+    def load_model(self, tree: Mapping[str, Any]) -> None:
+        """Only what was learned: weights, optimizers, loss. The run itself starts anew."""
+        weights: OrderedDict[str, Any] = OrderedDict(tree["model"]["weights"])
+        weights._metadata = tree["model"]["metadata"]  # type: ignore[attr-defined]  # torch keeps versions there
+        try:
+            self.model.load_state_dict(weights)
+            for name, optimizer in _paired("optimizer", self.optimizers, tree["optimizers"]):
+                optimizer.load_state_dict(tree["optimizers"][name])
+            if tree["loss"] is not None:
+                self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it gave a state
+        except (RuntimeError, ValueError, KeyError, AttributeError) as error:
+            if isinstance(error, SamovarError):
+                raise
+            raise Conflict(
+                f"the saved state does not fit what the script builds: {error}; expected the same model and "
+                "optimizers: bring back the script that the state was made with, or start a new directory"
+            ) from error
+
+
+def _state_of(loss: object) -> Any:
+    ask = getattr(loss, "state_dict", None)
+    return None if ask is None else dict(ask())
+
+
+def _paired(kind: str, built: Mapping[str, Any], saved: Mapping[str, Any], may_be_new: bool = False) -> Any:
+    lost = saved.keys() - built.keys()
+    new = built.keys() - saved.keys() if not may_be_new else set()
+    if lost or new:
+        raise Conflict(
+            f"the saved state has a {kind} of the names ({', '.join(sorted(saved))}); the script builds "
+            f"({', '.join(sorted(built))}): bring back the script that the state was made with, or start anew"
+        )
+    return built.items()
+
+
+def _sum(numbers: list[float]) -> float:
+    try:
+        return math.fsum(numbers)  # exact, so that no order of adding matters
+    except (OverflowError, ValueError):
+        return math.nan

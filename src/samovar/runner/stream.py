@@ -1,0 +1,115 @@
+"""Where minibatches come from: a seam of two methods, over a table, merged tables, or a list. Knows no URIs."""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from samovar.tables import Part, Record, Table, read_merged
+
+Records: TypeAlias = Generator[Record, None, None]
+
+
+class Stream(ABC):
+    """Minibatches in one order, which can be read from any place on."""
+
+    @property
+    @abstractmethod
+    def num_batches(self) -> int: ...
+
+    @abstractmethod
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        """The minibatches from number `first` on. Closing it ends all reading ahead."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read. None of it changes what is read."""
+
+    num_downloaders: int | None = None
+    num_parsers: int | None = None
+    max_cache_size: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TableStream(Stream):
+    """Rows of one table, in any order."""
+
+    table: Table
+    rows: Sequence[int]
+    """A range, or an order that was drawn."""
+    options: ReadOptions = ReadOptions()
+
+    @property
+    def num_batches(self) -> int:
+        return len(self.rows)
+
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        with self.table.read_rows(
+            self.rows[first:],
+            columns,
+            num_downloaders=self.options.num_downloaders,
+            num_parsers=self.options.num_parsers,
+            max_cache_size=self.options.max_cache_size,
+        ) as reader:
+            yield from reader
+
+
+@dataclass(frozen=True, eq=False)
+class MergedStream(Stream):
+    """The hours [start, stop) of several tables read as one."""
+
+    parts: Sequence[Part]
+    """Their columns are those that each gives, whatever is asked for."""
+    merge_keys: Sequence[str]
+    start: int
+    stop: int
+    options: ReadOptions = ReadOptions()
+
+    @property
+    def num_batches(self) -> int:
+        return len(self.parts[0].table.rows_between(self.start, self.stop))
+
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        hour, skipped = self._hour_of(first)
+        records = read_merged(
+            [Part(part.table, [name for name in part.columns if name in columns]) for part in self.parts],
+            self.merge_keys,
+            hour,
+            self.stop,
+            num_downloaders=self.options.num_downloaders,
+            num_parsers=self.options.num_parsers,
+            max_cache_size=self.options.max_cache_size,
+        )
+        for number, record in enumerate(records):
+            if number >= skipped:
+                yield record
+
+    def _hour_of(self, first: int) -> tuple[int, int]:
+        """The hour of a minibatch, and its number in the hour."""
+        table = self.parts[0].table
+        row = table.rows_between(self.start, self.stop).start + first
+        hours = [(rows.start, hour) for hour, rows in table.hours.items() if hour is not None]
+        found = bisect_right(hours, row, key=lambda entry: entry[0]) - 1
+        start, hour = hours[found]
+        return max(hour, self.start), row - start
+
+
+@dataclass(frozen=True, eq=False)
+class ListStream(Stream):
+    """Records that are in memory."""
+
+    records: Sequence[Record]
+
+    @property
+    def num_batches(self) -> int:
+        return len(self.records)
+
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        yield from _only(self.records[first:], columns)
+
+
+def _only(records: Iterable[Record], columns: Sequence[str]) -> Records:
+    for record in records:
+        yield Record({name: record[name] for name in columns}, record.row, record.hour, record.num_examples)

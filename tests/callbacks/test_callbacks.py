@@ -1,0 +1,92 @@
+"""Every callback that needs no directory keeps the contract."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samovar.callbacks import (
+    MetricsLog,
+    NanGuard,
+    PolicyClock,
+    Progress,
+    Signals,
+    Snapshotter,
+    StopFile,
+    TensorBoard,
+    TimingLog,
+    TtlFilter,
+)
+from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.runner import Callback, Run
+from samovar.store import MemoryStore
+from samovar.testing import CallbackContract
+
+
+def open_result() -> OpenResult:
+    result = begin(ResultDirectory(MemoryStore()), Plan("model", {}), heartbeat_seconds=None)
+    result.restore()
+    return result
+
+
+def snapshotter_of_every_uri() -> Callback:
+    return Snapshotter(open_result(), 0)
+
+
+@pytest.mark.parametrize(
+    "make_callback",
+    [
+        NanGuard,
+        PolicyClock,
+        TtlFilter,
+        Signals,
+        snapshotter_of_every_uri,
+        lambda: MetricsLog(open_result()),
+        lambda: TensorBoard(open_result()),
+        lambda: TimingLog(open_result()),
+        lambda: Progress(5),
+        lambda: StopFile(Path("nowhere")),
+    ],
+)
+class TestOurCallbacks(CallbackContract):
+    pass
+
+
+class CountBatches(Callback):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_batch_end(self, run: Run) -> None:
+        self.count += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self.count}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.count = state["count"]
+
+
+class TestACallbackWithAState(CallbackContract):
+    @pytest.fixture
+    def make_callback(self) -> Callable[[], Callback]:
+        return CountBatches
+
+
+def test_the_contract_finds_a_state_that_is_not_restored() -> None:
+    class Forgetful(CountBatches):
+        def load_state_dict(self, state: Any) -> None:
+            pass
+
+    with pytest.raises(AssertionError):
+        CallbackContract().test_a_run_cut_anywhere_goes_on_to_the_same_state(Forgetful, 3)
+
+
+def test_the_contract_finds_a_callback_that_changes_the_model() -> None:
+    class Meddler(Callback):
+        def on_batch_end(self, run: Run) -> None:
+            for weights in run.model.parameters():
+                weights.data.add_(1)
+
+    with pytest.raises(AssertionError):
+        CallbackContract().test_a_run_with_it_ends_with_the_same_model_as_one_without(Meddler)

@@ -1,0 +1,128 @@
+"""Clocks, sweeps and counts of hash tables, with a table that writes down what it is told."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from samovar.callbacks import MetricsLog, TtlFilter
+from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner, Uri
+from samovar.runner.hash_tables import find_hash_tables
+from samovar.runner.uri import UriList
+from samovar.store import MemoryStore
+from samovar.tables import Bag, Record
+
+TTL = 1
+
+
+@dataclass
+class Counters:
+    rows: int = 0
+    inserted: int = 0
+    reset: int = 0
+    freed: int = 0
+    bytes: int = 0
+
+
+class Tables(torch.nn.Module):
+    """The face of HashEmbedding over a dict: id to the clock of its last training use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = 0
+        self.seen: dict[int, int] = {}
+        self.sweeps: list[int] = []
+        self.tally = Counters()
+
+    def forward(self, bag: Bag) -> None:
+        for number in bag.data.tolist():
+            if number not in self.seen:
+                self.tally.inserted += 1
+            elif self.clock - self.seen[number] > TTL:
+                self.tally.reset += 1
+            self.seen[number] = self.clock
+
+    def advance_clock(self) -> None:
+        self.clock += 1
+
+    def sweep(self) -> int:
+        self.sweeps.append(self.clock)
+        expired = [number for number, clock in self.seen.items() if self.clock - clock > TTL]
+        for number in expired:
+            del self.seen[number]
+        self.tally.freed += len(expired)
+        return len(expired)
+
+    def counters(self) -> dict[str, Counters]:
+        return {"ads": self.tally}
+
+    def count_live(self) -> dict[str, int]:
+        return {"ads": sum(self.clock - clock <= TTL for clock in self.seen.values())}
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = Tables()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs: Any) -> torch.Tensor:
+        self.tables(inputs["ad"])
+        return self.weight.sum()
+
+
+def train(hours: list[list[int]], frequency: int) -> tuple[Tables, list[dict[str, Any]]]:
+    """Hours of ids; an empty list is an hour without rows."""
+    records: list[Record] = []
+    uris = []
+    for number, ids in enumerate(hours):
+        uris.append((number, len(records), int(bool(ids))))
+        if ids:
+            bag = Bag(torch.tensor(ids), torch.ones(len(ids), dtype=torch.int32))
+            records.append(Record({"ad": bag}, len(records), number * 3600, len(ids)))
+    stream = ListStream(records)
+    learner = Learner(model := Model(), [], lambda output, targets: output)
+    result = open_result()
+    callbacks: list[Callback] = [TtlFilter(frequency), MetricsLog(result)]
+    run = Run(learner, {}, callbacks)
+    listed = UriList([Uri(n, f"hour {n}", stream, first, count, n, hour=n * 3600) for n, first, count in uris])
+    Runner(MinibatchWorkerPool(learner), Loader(["ad"], []), callbacks).run(run, listed)
+    result.finish(None, None)
+    lines = result.directory.store.read("logs/metrics.jsonl").splitlines()
+    return model.tables, [json.loads(line) for line in lines]
+
+
+def open_result() -> OpenResult:
+    result = begin(ResultDirectory(MemoryStore()), Plan("model", {}), heartbeat_seconds=None)
+    result.restore()
+    return result
+
+
+HOURS = [[1, 2], [2], [], [2], [1, 2, 3], [3], [3]]
+
+
+def test_the_clock_counts_hours_with_data_and_a_row_expires_after_its_ttl() -> None:
+    tables, lines = train(HOURS, 1)
+    assert tables.clock == 6
+    assert tables.sweeps == [1, 2, 2, 3, 4, 5, 6, 6]  # at each URI's end, and at the end of the run
+    assert [line["live_ids"]["ads"] for line in lines] == [2, 2, 2, 1, 3, 3, 1]
+    assert [line["new_ids"]["ads"] for line in lines] == [2, 0, 0, 0, 2, 0, 0]
+    assert sorted(tables.seen) == [3]
+
+
+@pytest.mark.parametrize("frequency", [2, 3, 100])
+def test_how_often_rows_are_freed_changes_no_line_of_the_log(frequency: int) -> None:
+    often, expected = train(HOURS, 1)
+    rarely, lines = train(HOURS, frequency)
+    assert lines == expected
+    assert rarely.seen == often.seen
+    assert rarely.tally.freed <= often.tally.freed
+
+
+def test_tables_are_found_wherever_they_are_in_a_model() -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(1, 1), torch.nn.Sequential(Tables()), Model()])
+    assert len(find_hash_tables(model)) == 2
+    assert find_hash_tables(torch.nn.Linear(1, 1)) == []

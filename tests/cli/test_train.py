@@ -1,0 +1,52 @@
+"""The commands of training, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli import on_a_terminal, samovar
+from tests.pipelines.toys import ONLINE, SCRIPT, make_hours, write_table
+
+from samovar.pipelines.child import run_in_child
+from samovar.pipelines.dry_run import try_batches
+from samovar.pipelines.request import make_request
+
+
+@pytest.fixture
+def folder(quick_path: Path) -> Path:
+    write_table(quick_path / "clicks", make_hours([2, 1, 2]))
+    (quick_path / "online.json").write_text(json.dumps({**ONLINE, "model_yt_dir": "clicks_model"}))
+    (quick_path / "script.py").write_text(SCRIPT)
+    return quick_path
+
+
+def test_a_model_is_trained_once_and_measured(folder: Path) -> None:
+    config, script, model = folder / "online.json", folder / "script.py", folder / "clicks_model"
+    done = samovar("train", config, "--script", script)
+    assert (done.returncode, done.stdout) == (0, f"{model}: finished\n"), done.stderr
+    assert "2021-01-01T02:00 (URI 3 of 3):" in done.stderr
+    again = samovar("train", config, "--script", script)
+    assert (again.returncode, again.stdout) == (0, f"{model}: finished already, nothing to do\n")
+    piped = samovar("metrics", model)
+    assert piped.stdout.splitlines()[1].startswith("log,1,2021-01-01T01:00,32,")
+    assert "│ log " in on_a_terminal("metrics", model, "--by", "day")
+
+
+def test_a_dry_run_shows_shapes_speed_and_loss_and_writes_nothing(folder: Path) -> None:
+    request = make_request(folder / "online.json", folder / "script.py")
+    ended = run_in_child(lambda: print(try_batches(request, 4)), folder / "log")
+    assert ended.code == 0, ended.output
+    assert "input      ad                       bag: data [32], data_len [32]" in ended.output
+    assert "output     prediction               float32 [32]" in ended.output
+    assert "4 minibatches, 128 examples" in ended.output
+    assert not request.out.exists()
+
+
+def test_a_run_that_depends_on_the_clock_does_not_verify(folder: Path) -> None:
+    script = SCRIPT.replace("import torch\n", "import time\nimport torch\n", 1)
+    script = script.replace("        self.hours += 1", "        self.hours = time.time()")
+    (folder / "script.py").write_text(script)
+    done = samovar("verify-resume", folder / "online.json", "--script", folder / "script.py", "--kills", 1)
+    assert done.returncode == 1
+    assert "the results differ; expected the same bytes" in done.stderr
+    assert "model/state.json: differs" in done.stderr
