@@ -239,6 +239,7 @@ def _write_cells(file: _Position, column: Column, cells: list[bytes]) -> tuple[C
     """A page of cells. Their padding depends on the length of the header before them, and that, a little, on them."""
     start = file.at
     header_bytes = len(page_header(sum(map(len, cells)) + 8 * len(cells) + 4 * len(cells), len(cells)))
+    has_grown = False
     while True:
         position = start + header_bytes
         placed, offsets = [], []
@@ -249,6 +250,13 @@ def _write_cells(file: _Position, column: Column, cells: list[bytes]) -> tuple[C
         header = page_header(position - start - header_bytes, len(cells))
         if len(header) == header_bytes:
             break
+        if has_grown and len(header) < header_bytes:
+            # A longer header makes the padding shorter, and that the header: neither length fits. The page begins a
+            # little later instead, so that its cells stay where the longer header would put them.
+            file.write(bytes(header_bytes - len(header)))
+            start = file.at
+            break
+        has_grown = len(header) > header_bytes
         header_bytes = len(header)
     file.write(header + b"".join(len(cell).to_bytes(4, "little") + cell for cell in placed))
     return Chunk(column, start, file.at - start, len(cells)), offsets, [len(cell) for cell in placed]
