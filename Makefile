@@ -17,7 +17,7 @@ test: check
 $(VENV)/packages: constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt scikit-build-core nanobind cmake ninja
+	$(PIP) install -c constraints.txt scikit-build-core nanobind cmake ninja setuptools
 	touch $@
 
 $(VENV)/installed: $(VENV)/packages $(NATIVE)
