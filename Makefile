@@ -51,7 +51,7 @@ stub: setup
 
 # The C++ tests, once for each sanitizer that finds another kind of mistake.
 native-test: setup
-	for kind in address,undefined thread; do \
+	for kind in address,undefined thread ""; do \
 	  $(BIN)/cmake -S . -B build/test-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
 	    -DSAMOVAR_PYTHON=OFF -DSAMOVAR_TESTS=ON -DSAMOVAR_SANITIZE=$$kind && \
 	  $(BIN)/cmake --build build/test-$$kind && \

@@ -2,12 +2,16 @@
 #include <nanobind/nanobind.h>
 
 void bind_cell(nanobind::module_& m);
+void bind_embedding(nanobind::module_& m);
 void bind_hash(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 
 NB_MODULE(_native, m) {
     m.doc() = "The C++ core. Only samovar.native imports it.";
+    // A model that a script leaves in its globals may outlive the interpreter's last collection: torch holds on to it.
+    nanobind::set_leak_warnings(false);
     bind_cell(m);
+    bind_embedding(m);
     bind_hash(m);
     bind_text(m);
 }

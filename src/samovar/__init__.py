@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from samovar import errors
     from samovar.config.params import Params
+    from samovar.embeddings import BaseEmbeddingModel, HashEmbedding
     from samovar.policies import EarlyStopping, Policy
     from samovar.runner import Callback, Learner, MinibatchRecord, MinibatchWorkerPool, Runner
     from samovar.seeds import set_seed
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bag",
+    "BaseEmbeddingModel",
     "Callback",
     "EarlyStopping",
+    "HashEmbedding",
     "Learner",
     "MinibatchRecord",
     "MinibatchWorkerPool",
@@ -31,8 +34,10 @@ __all__ = [
 
 _PLACES = {
     "Bag": "samovar.tables:Bag",
+    "BaseEmbeddingModel": "samovar.embeddings:BaseEmbeddingModel",
     "Callback": "samovar.runner:Callback",
     "EarlyStopping": "samovar.policies:EarlyStopping",
+    "HashEmbedding": "samovar.embeddings:HashEmbedding",
     "Learner": "samovar.runner:Learner",
     "MinibatchRecord": "samovar.runner:MinibatchRecord",
     "MinibatchWorkerPool": "samovar.runner:MinibatchWorkerPool",

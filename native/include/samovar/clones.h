@@ -7,3 +7,10 @@
 #else
 #define SAMOVAR_CLONED
 #endif
+
+// Into a clone, so that it is compiled for each level too.
+#define SAMOVAR_INLINE inline __attribute__((always_inline))
+
+// Before a loop over a row: rows do not overlap, and a short loop of known length must become vectors, not sixteen
+// scalar copies of its body.
+#define SAMOVAR_VECTOR _Pragma("GCC ivdep") _Pragma("GCC unroll 1")

@@ -14,6 +14,7 @@ from samovar.cli.brew import brew
 from samovar.cli.diff import diff
 from samovar.cli.metrics import metrics
 from samovar.cli.predict import predict
+from samovar.cli.embeddings import embeddings
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
@@ -34,6 +35,7 @@ app.command()(train)
 app.command()(predict)
 app.command()(metrics)
 app.command()(verify_resume)
+app.command()(embeddings)
 app.command()(show)
 app.command()(diff)
 

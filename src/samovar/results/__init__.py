@@ -1,5 +1,6 @@
 """Result directories, artifacts, snapshots, lineage: the only room that writes results. Knows no models."""
 
+from samovar.results.arrays import StreamedArray
 from samovar.results.directory import Link, ResultDirectory, open_directory
 from samovar.results.lineage import Lineage, Source
 from samovar.results.open_result import OpenResult, Plan, begin
@@ -15,6 +16,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "Status",
+    "StreamedArray",
     "begin",
     "open_directory",
 ]

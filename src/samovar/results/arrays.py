@@ -7,7 +7,7 @@ Element types that safetensors lacks are kept as raw bytes (U8); the state's own
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,25 @@ _ITEM_TYPES = {
     "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32", "int64": "I64", "uint64": "U64",
     "float64": "F64",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StreamedArray:
+    """An array that is made piece by piece while it is written: what it is made of is never copied whole.
+
+    `read` gives its bytes in row-major order. Read back from a file it is an ordinary numpy array.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    read: Callable[[], Iterator[memoryview]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
+        whole = np.frombuffer(b"".join(self.read()), dtype=self.dtype).reshape(self.shape)
+        return whole if dtype is None else whole.astype(dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "np.ndarray[Any, Any]":
+        return np.array(self)
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,9 @@ class Array:
         """The bytes in row-major order; copies only an array that does not lie so, or is on another device."""
         if self.size_bytes == 0:
             return
+        if isinstance(self.value, StreamedArray):
+            yield from self.value.read()
+            return
         flat = memoryview(_flat_bytes(self.value, self.kind))
         for start in range(0, len(flat), CHUNK_BYTES):
             yield flat[start : start + CHUNK_BYTES]
@@ -53,7 +75,9 @@ class Array:
 
 
 def as_array(value: object) -> Array | None:
-    """What to store for a numpy array or torch tensor, None for anything else."""
+    """What to store for a numpy array, a streamed one or a torch tensor, None for anything else."""
+    if isinstance(value, StreamedArray):
+        return Array(value, "numpy", value.dtype, value.shape, np.dtype(value.dtype).itemsize)
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or value.dtype.names is not None:
             raise BadInput(
@@ -96,8 +120,11 @@ def write_arrays(writer: CheckedWriter, arrays: Mapping[str, Array]) -> None:
 
 def _write_array(writer: CheckedWriter, array: Array) -> None:
     """A function of its own, so that a copy made for one array is gone before the next is made."""
+    num_bytes = 0
     for chunk in array.chunks():
+        num_bytes += chunk.nbytes
         writer.write(chunk)
+    assert num_bytes == array.size_bytes, f"a streamed array gave {num_bytes} bytes of {array.size_bytes}"
 
 
 def _alignment(array: Array) -> int:

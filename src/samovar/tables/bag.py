@@ -48,7 +48,12 @@ class Bag:
         number: int = 0,
     ) -> "Bag":
         """A bag of distinct ids and positions (int32). `later[number]` gives its data when somebody asks: a whole
-        minibatch makes those of all its bags at once."""
+        minibatch makes those of all its bags at once, and vouches that its ids are distinct."""
+        if later is None and (num_distinct := len(set(unique.reshape(-1).tolist()))) != unique.numel():
+            raise BadInput(
+                f"Bag: {unique.numel()} ids in `unique`, but only {num_distinct} distinct ones; expected each once: "
+                "let torch.unique(data, return_inverse=True) make them"
+            )
         bag = cls.__new__(cls)
         bag._data = None
         bag._later, bag._number = later, number

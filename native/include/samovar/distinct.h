@@ -1,0 +1,19 @@
+// The distinct words of a list in order of first sight, and where each one went. The hash table fits the L2 cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace samovar {
+
+class Distinct {
+public:
+    // `distinct` has room for n words. positions[i] is the place of words[i] in it. Gives how many there are.
+    size_t find(const uint64_t* words, size_t n, uint64_t* distinct, uint32_t* positions);
+
+private:
+    std::vector<uint32_t> slots_;  // place + 1, or 0
+};
+
+}  // namespace samovar

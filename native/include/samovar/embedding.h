@@ -1,0 +1,142 @@
+// Hash tables of many features: one call looks up and pools all bags of a step, one call updates all their rows.
+//
+//   lookup   check every bag -> per table: distinct ids -> rows (probe, insert, reset, stamp) -> pool its features
+//   update   per table: sum the gradients of each distinct id in order -> one optimizer step a row
+//
+// A table is the unit of work; a table with many ids is split by parts of its index and by ranges of its bags.
+// No split changes an order of sums, so any number of threads gives the same bits.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "samovar/hash_table.h"
+#include "samovar/row_update.h"
+
+namespace samovar {
+
+// A bag that does not add up; thrown before any table has changed.
+struct BadBag : std::invalid_argument {
+    BadBag(size_t feature, const std::string& what) : std::invalid_argument(what), feature(feature) {}
+    size_t feature;
+};
+
+// One feature of a call. With positions, `ids` are distinct and every one of them occurs.
+struct FeatureInput {
+    size_t table = 0;
+    bool is_mean = false;
+    const int32_t* lens = nullptr;
+    size_t num_bags = 0;
+    const uint64_t* ids = nullptr;
+    size_t num_ids = 0;
+    const int32_t* positions = nullptr;
+    size_t num_positions = 0;
+    float* out = nullptr;
+    size_t out_stride = 0;
+};
+
+// What a lookup found, kept for the update. Its rows stay where they are until a sweep frees some.
+class Lookup {
+public:
+    size_t num_features() const noexcept { return features_.size(); }
+
+private:
+    friend class Embedding;
+    struct Feature {
+        size_t table_use;
+        bool is_mean;
+        size_t num_bags;
+        size_t num_occurrences;
+        std::vector<uint32_t> lens;  // empty when every bag has one id
+        std::vector<uint32_t> positions;
+    };
+    struct TableUse {
+        size_t table;
+        uint64_t generation;
+        std::vector<size_t> features;
+        std::vector<uint64_t> ids;  // distinct; empty when the input's own are
+        size_t num_ids = 0;
+        std::vector<float*> rows;
+    };
+    std::vector<Feature> features_;
+    std::vector<TableUse> tables_;
+};
+
+// Gradients of a lookup's outputs, one a feature; null for a feature that got none.
+struct Pending {
+    const Lookup* lookup;
+    std::vector<const float*> gradients;
+    std::vector<size_t> strides;
+};
+
+class Embedding {
+public:
+    size_t add_table(size_t dim, uint64_t seed, float init_scale);
+    // Rows that exist keep their weights and get a fresh state.
+    void set_optimizer(size_t table, OptimizerKind kind, uint32_t ttl);
+
+    std::unique_ptr<Lookup> lookup(const std::vector<FeatureInput>& inputs, uint32_t clock, bool is_training,
+                                   unsigned threads);
+    void update(const std::vector<Pending>& pending, const RowStep& step, unsigned threads);
+    // Brings what the next lookup of these ids will read into the cache. Changes nothing; any thread may call it.
+    void prefetch(const std::vector<FeatureInput>& inputs) const;
+
+    // Frees the expired rows of all tables, or of one shard of each; gives how many.
+    size_t sweep(uint32_t clock, unsigned first_shard, unsigned last_shard, unsigned threads);
+
+    size_t num_tables() const noexcept { return tables_.size(); }
+    const HashTable& table(size_t number) const { return *tables_.at(number)->rows; }
+    OptimizerKind kind(size_t number) const { return tables_.at(number)->kind; }
+    uint32_t ttl(size_t number) const { return tables_.at(number)->ttl; }
+    uint64_t skipped(size_t number) const { return tables_.at(number)->skipped.load(); }
+    // Changes whenever any row may have: what was listed before is then out of date.
+    uint64_t version() const noexcept { return version_.load(); }
+
+    // An empty table with rows for this optimizer, to be filled and then put in the old one's place.
+    std::unique_ptr<HashTable> make_table(size_t number, OptimizerKind kind) const;
+    void replace(size_t number, std::unique_ptr<HashTable> rows, OptimizerKind kind, uint64_t skipped);
+
+    std::mutex& mutex() const noexcept { return mutex_; }
+
+private:
+    struct Table {
+        std::unique_ptr<HashTable> rows;
+        OptimizerKind kind = OptimizerKind::NONE;
+        uint32_t ttl = HashTable::NEVER;
+        uint64_t generation = 0;
+        std::atomic<uint64_t> skipped{0};
+    };
+    struct Call;  // what the phases of one lookup share
+
+    // All gradients of one table in one update.
+    struct TableUpdate {
+        struct Use {
+            const Pending* pending;
+            size_t table_use;
+            std::vector<uint32_t> remap;  // from the lookup's rows to the update's; empty when they are the same
+        };
+        size_t table = 0;
+        std::vector<Use> uses;
+        std::vector<float*> merged;  // the rows of several uses
+        bool is_partial = false;     // some feature got no gradient
+        float* const* rows = nullptr;
+        size_t num_rows = 0;
+        size_t num_occurrences = 0;
+    };
+
+    void probe(Call& call, size_t use, HashTable::PartRange range);
+    std::vector<TableUpdate> plan_update(const std::vector<Pending>& pending) const;
+    void update_range(TableUpdate& update, const RowStep& step, size_t low, size_t high);
+
+    std::vector<std::unique_ptr<Table>> tables_;
+    mutable std::mutex mutex_;
+    std::atomic<uint64_t> version_{0};
+};
+
+}  // namespace samovar

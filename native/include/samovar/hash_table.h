@@ -1,0 +1,165 @@
+// id -> row of floats, with a life span for every id. Knows nothing of bags, gradients or optimizers.
+//
+//   mix(id)   part (6 bits) | home bucket (as many bits as the part needs) | ...
+//   part      buckets of one cache line each: 4 x (id, row + 2, stamp); a full bucket overflows into the next
+//   shard     8 parts: the unit in which a table is stored. The function id -> shard is part of the format
+//   rows      apart, in chunks that never move: [weights | optimizer state]
+//
+// One miss finds an id, its row's number and its stamp; the next one is the row itself. A part grows alone, and the
+// parts grow at different loads, so that no step waits for a whole table. Parts may be changed by different threads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "samovar/pages.h"
+#include "samovar/rows.h"
+
+namespace samovar {
+
+// Bijective, so that no two ids share all 64 bits. Part of the format.
+inline uint64_t mix(uint64_t h) noexcept {
+    h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
+    h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
+    return h ^ (h >> 33);
+}
+
+// The weights of a new row: uniform in [-scale, scale), from (seed, id) alone.
+void init_weights(uint64_t seed, uint64_t id, float scale, float* weights, size_t dim) noexcept;
+
+struct HashCounters {
+    uint64_t rows = 0;      // in memory now, expired ones too
+    uint64_t inserted = 0;  // the rest: since the table was made
+    uint64_t reset = 0;
+    uint64_t freed = 0;
+    uint64_t missed = 0;
+    uint64_t index_bytes = 0;
+    uint64_t row_bytes = 0;
+};
+
+class HashTable {
+public:
+    static constexpr unsigned PART_BITS = 6;
+    static constexpr unsigned PARTS = 1u << PART_BITS;
+    static constexpr unsigned SHARDS = 8;
+    static constexpr uint32_t NEVER = UINT32_MAX;  // a ttl that nothing outlives
+    static constexpr size_t MAX_WIDTH = 512 * 3 + 1;
+
+    struct Settings {
+        size_t dim;
+        size_t state;  // floats after the weights
+        uint64_t seed;
+        float init_scale;
+    };
+    struct PartRange {
+        unsigned first = 0, last = PARTS;
+    };
+
+    explicit HashTable(const Settings& settings);
+
+    const Settings& settings() const noexcept { return settings_; }
+    size_t width() const noexcept { return rows_.width(); }
+    static unsigned part_of(uint64_t hash) noexcept { return static_cast<unsigned>(hash >> (64 - PART_BITS)); }
+
+    // Training: the row of each id that belongs to the range; inserted if new, reset if expired, stamped.
+    void find_or_insert(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range, float** rows);
+    // Frozen: the row of each id, or `missing`. Gives how many were missing or expired.
+    size_t find(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, float* missing, float** rows) const;
+    // The stamp beside each row; used by those who look inside.
+    void stamps(const uint64_t* ids, size_t n, uint32_t* stamps) const;
+    void prefetch(const uint64_t* ids, size_t n) const;
+    void count_missed(size_t n) noexcept { missed_.fetch_add(n, std::memory_order_relaxed); }
+
+    // Frees the expired rows of a range of parts; gives how many.
+    size_t sweep(uint32_t clock, uint32_t ttl, PartRange range);
+    // Of each age (clock - stamp) up to `ages` - 1 how many rows there are; the last cell has all older ones.
+    void count_ages(uint32_t clock, uint64_t* counts, size_t ages) const;
+
+    struct Entry {
+        uint64_t id;
+        uint32_t row;
+        uint32_t stamp;
+    };
+    // The rows of a shard that are not expired: how many, and which, in the order of the index or by id.
+    size_t count(unsigned shard, uint32_t clock, uint32_t ttl) const;
+    std::vector<Entry> list(unsigned shard, uint32_t clock, uint32_t ttl, bool sorted) const;
+    float* row(const Entry& entry) const noexcept { return rows_.at(entry.row); }
+    // Room for n more rows at once.
+    void reserve(size_t n);
+    // A row from elsewhere; false if the id is there already.
+    bool insert(uint64_t id, uint32_t stamp, const float* row);
+
+    HashCounters counters() const;
+    // How the counters go on after a load.
+    void restore(uint64_t inserted, uint64_t reset, uint64_t freed, uint64_t missed);
+
+private:
+    struct alignas(64) Bucket {
+        static constexpr unsigned SLOTS = 4;
+        static constexpr uint32_t EMPTY = 0, REMOVED = 1, FIRST = 2;
+        uint64_t ids[SLOTS];
+        uint32_t rows[SLOTS];  // EMPTY, REMOVED, or a row's number + FIRST
+        uint32_t stamps[SLOTS];
+    };
+    struct Slot {
+        Bucket* bucket;
+        unsigned number;
+    };
+    // Where the ids of a part lie: read at every lookup, so kept small and together.
+    struct Place {
+        Bucket* buckets;
+        unsigned log2;
+    };
+    struct Part {
+        uint32_t used = 0;  // slots that are not empty
+        uint32_t live = 0;
+        uint32_t limit = 0;
+        uint32_t next_row = 0, end_of_block = 0;
+        uint64_t inserted = 0, reset = 0, freed = 0;
+        std::vector<uint32_t> free_rows;
+    };
+    // All parts of one size; memory that no part uses any more goes back.
+    struct Level {
+        Pages pages;
+        unsigned parts = 0;
+    };
+
+    static size_t home(const Place& place, uint64_t hash) noexcept {
+        return (hash << PART_BITS >> 1) >> (63 - place.log2);
+    }
+    Bucket* bucket_of(uint64_t hash) const noexcept {
+        const Place& place = places_[part_of(hash)];
+        return place.buckets + home(place, hash);
+    }
+    bool find_slot(uint64_t id, uint64_t hash, Slot& slot) const noexcept;
+    float* touch(uint64_t id, uint64_t hash, uint32_t clock, uint32_t ttl);
+    float* add(uint64_t id, uint64_t hash, uint32_t stamp);
+    static void put(const Place& place, const Entry& entry, uint64_t hash, bool& reused);
+    void start(float* row, uint64_t id) const noexcept;
+    uint32_t take_row(Part& part);
+    void rebuild(unsigned number, unsigned log2);
+    void enter_level(unsigned number, unsigned log2);
+    uint32_t limit_of(unsigned number, unsigned log2) const noexcept;
+    void prefetch_row(const float* row) const noexcept;
+    template <typename Visit>
+    void visit_live(unsigned shard, uint32_t clock, uint32_t ttl, const Visit& visit) const;
+    template <bool ALL>
+    void find_or_insert_range(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
+                              float** rows);
+
+    Settings settings_;
+    Rows rows_;
+    std::array<Place, PARTS> places_{};
+    std::array<Part, PARTS> parts_;
+    mutable std::mutex levels_mutex_;
+    std::vector<Level> levels_;
+    std::atomic<uint64_t> missed_{0};
+    std::array<uint64_t, 3> earlier_{};  // inserted, reset, freed before the last load
+};
+
+}  // namespace samovar

@@ -1,0 +1,375 @@
+#include "samovar/hash_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace samovar {
+
+namespace {
+
+constexpr size_t AHEAD = 16;        // lookups in flight
+constexpr unsigned LINES = 4;       // of a row that are asked for ahead; the processor sees the rest coming
+constexpr size_t CACHE_LINE = 64;
+
+}  // namespace
+
+void init_weights(uint64_t seed, uint64_t id, float scale, float* weights, size_t dim) noexcept {
+    const uint64_t base = mix(id ^ seed);
+    for (size_t j = 0; j < dim; ++j) {
+        const auto bits = static_cast<int32_t>(mix(base + (j + 1) * 0x9E3779B97F4A7C15) >> 40);
+        weights[j] = (static_cast<float>(bits) * 0x1p-23f - 1.0f) * scale;
+    }
+}
+
+HashTable::HashTable(const Settings& settings) : settings_(settings), rows_(settings.dim + settings.state) {
+    for (unsigned number = 0; number < PARTS; ++number) enter_level(number, 0);
+}
+
+// The parts grow at loads from 0.70 to 0.82, each table's in an order of its own.
+uint32_t HashTable::limit_of(unsigned number, unsigned log2) const noexcept {
+    const uint64_t order = (number * 37 + (settings_.seed >> 32)) % PARTS;
+    const uint64_t slots = uint64_t{Bucket::SLOTS} << log2;
+    return static_cast<uint32_t>(slots * (PARTS * 70 + 12 * order) / (PARTS * 100));
+}
+
+// Gives the part empty buckets of another size, and forgets its old ones.
+void HashTable::enter_level(unsigned number, unsigned log2) {
+    if (log2 > 28) throw std::length_error("hash table: a part has grown past a thousand million ids");
+    std::lock_guard<std::mutex> guard(levels_mutex_);
+    if (levels_.size() <= log2) levels_.resize(log2 + 1);
+    Level& level = levels_[log2];
+    const size_t part_bytes = sizeof(Bucket) << log2;
+    if (level.parts == 0) level.pages = Pages(part_bytes * PARTS);
+    Place& place = places_[number];
+    if (place.buckets != nullptr) {
+        Level& left = levels_[place.log2];
+        if (--left.parts == 0) left.pages = Pages();
+    }
+    ++level.parts;
+    place = {reinterpret_cast<Bucket*>(level.pages.data() + part_bytes * number), log2};
+    parts_[number].limit = limit_of(number, log2);
+    parts_[number].used = 0;
+}
+
+inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const noexcept {
+    const Place& place = places_[part_of(hash)];
+    const size_t mask = (size_t{1} << place.log2) - 1;
+    for (size_t b = home(place, hash);; b = (b + 1) & mask) {
+        Bucket& bucket = place.buckets[b];
+        bool has_empty = false;
+        for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+            if (bucket.ids[i] == id && bucket.rows[i] >= Bucket::FIRST) {
+                slot = {&bucket, i};
+                return true;
+            }
+            has_empty |= bucket.rows[i] == Bucket::EMPTY;
+        }
+        if (has_empty) return false;
+    }
+}
+
+// Writes an entry into the first free slot on its way; the caller knows that the id is not there.
+inline void HashTable::put(const Place& place, const Entry& entry, uint64_t hash, bool& reused) {
+    const size_t mask = (size_t{1} << place.log2) - 1;
+    for (size_t b = home(place, hash);; b = (b + 1) & mask) {
+        Bucket& bucket = place.buckets[b];
+        for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+            if (bucket.rows[i] >= Bucket::FIRST) continue;
+            reused = bucket.rows[i] == Bucket::REMOVED;
+            bucket.ids[i] = entry.id;
+            bucket.rows[i] = entry.row + Bucket::FIRST;
+            bucket.stamps[i] = entry.stamp;
+            return;
+        }
+    }
+}
+
+// Puts all entries of a part anew, into buckets of the given size: those with the next higher bit of the hash go
+// to the neighbour, so that both sides are read and written in order.
+void HashTable::rebuild(unsigned number, unsigned log2) {
+    const Place old = places_[number];
+    Part& part = parts_[number];
+    const size_t num_buckets = size_t{1} << old.log2;
+    std::vector<Bucket> copy;
+    Bucket* from = old.buckets;
+    Pages left;
+    if (old.log2 == log2) {
+        copy.assign(from, from + num_buckets);
+        std::memset(static_cast<void*>(from), 0, num_buckets * sizeof(Bucket));
+        from = copy.data();
+    } else {
+        // The old level must outlive the move even if this part is the last to leave it.
+        {
+            std::lock_guard<std::mutex> guard(levels_mutex_);
+            ++levels_[old.log2].parts;
+        }
+        try {
+            enter_level(number, log2);
+        } catch (...) {
+            std::lock_guard<std::mutex> guard(levels_mutex_);
+            --levels_[old.log2].parts;
+            throw;
+        }
+    }
+    bool reused = false;
+    for (size_t b = 0; b < num_buckets; ++b) {
+        for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+            if (from[b].rows[i] < Bucket::FIRST) continue;
+            const Entry entry{from[b].ids[i], from[b].rows[i] - Bucket::FIRST, from[b].stamps[i]};
+            put(places_[number], entry, mix(entry.id), reused);
+        }
+    }
+    part.used = part.live;
+    if (old.log2 == log2) return;
+    std::lock_guard<std::mutex> guard(levels_mutex_);
+    if (--levels_[old.log2].parts == 0) left = std::move(levels_[old.log2].pages);  // unmapped after the lock
+}
+
+uint32_t HashTable::take_row(Part& part) {
+    if (!part.free_rows.empty()) {
+        const uint32_t row = part.free_rows.back();
+        part.free_rows.pop_back();
+        return row;
+    }
+    if (part.next_row == part.end_of_block) {
+        part.next_row = rows_.take_block();
+        part.end_of_block = part.next_row + Rows::BLOCK;
+    }
+    return part.next_row++;
+}
+
+inline void HashTable::start(float* row, uint64_t id) const noexcept {
+    init_weights(settings_.seed, id, settings_.init_scale, row, settings_.dim);
+    std::fill_n(row + settings_.dim, settings_.state, 0.0f);
+}
+
+// A place in the index and a row for a new id; the row is as its last owner left it.
+float* HashTable::add(uint64_t id, uint64_t hash, uint32_t stamp) {
+    const unsigned number = part_of(hash);
+    Part& part = parts_[number];
+    if (part.used >= part.limit) {
+        const unsigned log2 = places_[number].log2;
+        rebuild(number, part.live * 4 >= part.limit * 3 ? log2 + 1 : log2);
+    }
+    const Entry entry{id, take_row(part), stamp};
+    bool reused = false;
+    put(places_[number], entry, hash, reused);
+    part.used += !reused;
+    ++part.live;
+    return rows_.at(entry.row);
+}
+
+// The row of an id in training.
+inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint32_t ttl) {
+    Slot slot;
+    if (!find_slot(id, hash, slot)) {
+        float* row = add(id, hash, clock);
+        ++parts_[part_of(hash)].inserted;
+        start(row, id);
+        return row;
+    }
+    float* row = rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST);
+    uint32_t& stamp = slot.bucket->stamps[slot.number];
+    if (stamp != clock) {
+        if (clock - stamp > ttl) {
+            ++parts_[part_of(hash)].reset;
+            start(row, id);
+        }
+        stamp = clock;
+    }
+    return row;
+}
+
+inline void HashTable::prefetch_row(const float* row) const noexcept {
+    const auto* at = reinterpret_cast<const uint8_t*>(row);
+    const size_t bytes = std::min(settings_.dim * sizeof(float), LINES * CACHE_LINE);
+    for (size_t k = 0; k < bytes; k += CACHE_LINE) __builtin_prefetch(at + k);
+}
+
+template <bool ALL>
+void HashTable::find_or_insert_range(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
+                                     float** rows) {
+    const auto is_mine = [&](uint64_t hash) {
+        return ALL || (part_of(hash) >= range.first && part_of(hash) < range.last);
+    };
+    uint64_t hashes[AHEAD];
+    for (size_t i = 0; i < n + AHEAD; ++i) {
+        uint64_t& hash = hashes[i % AHEAD];
+        if (i >= AHEAD && is_mine(hash)) {
+            rows[i - AHEAD] = touch(ids[i - AHEAD], hash, clock, ttl);
+            prefetch_row(rows[i - AHEAD]);
+        }
+        if (i < n) {
+            hash = mix(ids[i]);
+            if (is_mine(hash)) __builtin_prefetch(bucket_of(hash), 1);  // another's part may be growing just now
+        }
+    }
+}
+
+void HashTable::find_or_insert(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
+                               float** rows) {
+    if (range.first == 0 && range.last == PARTS) {
+        find_or_insert_range<true>(ids, n, clock, ttl, range, rows);
+    } else {
+        find_or_insert_range<false>(ids, n, clock, ttl, range, rows);
+    }
+}
+
+size_t HashTable::find(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, float* missing,
+                       float** rows) const {
+    uint64_t hashes[AHEAD];
+    size_t num_missing = 0;
+    for (size_t i = 0; i < n + AHEAD; ++i) {
+        uint64_t& hash = hashes[i % AHEAD];
+        if (i >= AHEAD) {
+            Slot slot;
+            float* row = missing;
+            if (find_slot(ids[i - AHEAD], hash, slot) && clock - slot.bucket->stamps[slot.number] <= ttl) {
+                row = rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST);
+                prefetch_row(row);
+            } else {
+                ++num_missing;
+            }
+            rows[i - AHEAD] = row;
+        }
+        if (i < n) {
+            hash = mix(ids[i]);
+            __builtin_prefetch(bucket_of(hash));
+        }
+    }
+    return num_missing;
+}
+
+void HashTable::stamps(const uint64_t* ids, size_t n, uint32_t* stamps) const {
+    for (size_t i = 0; i < n; ++i) {
+        Slot slot;
+        stamps[i] = find_slot(ids[i], mix(ids[i]), slot) ? slot.bucket->stamps[slot.number] : 0;
+    }
+}
+
+void HashTable::prefetch(const uint64_t* ids, size_t n) const {
+    for (size_t i = 0; i < n + AHEAD; ++i) {
+        if (i >= AHEAD) {
+            Slot slot;
+            if (find_slot(ids[i - AHEAD], mix(ids[i - AHEAD]), slot)) {
+                prefetch_row(rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST));
+            }
+        }
+        if (i < n) __builtin_prefetch(bucket_of(mix(ids[i])));
+    }
+}
+
+size_t HashTable::sweep(uint32_t clock, uint32_t ttl, PartRange range) {
+    size_t num_freed = 0;
+    for (unsigned number = range.first; number < range.last; ++number) {
+        const Place& place = places_[number];
+        Part& part = parts_[number];
+        const size_t before = part.free_rows.size();
+        for (Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+            unsigned expired = 0, empty = 0;
+            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+                const bool taken = bucket->rows[i] >= Bucket::FIRST;
+                expired |= static_cast<unsigned>(taken & (clock - bucket->stamps[i] > ttl)) << i;
+                empty |= bucket->rows[i] == Bucket::EMPTY;
+            }
+            if (expired == 0) continue;
+            // A bucket with an empty slot never overflowed: nobody has to look past it.
+            const uint32_t mark = empty != 0 ? Bucket::EMPTY : Bucket::REMOVED;
+            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+                if ((expired >> i & 1) == 0) continue;
+                part.free_rows.push_back(bucket->rows[i] - Bucket::FIRST);
+                bucket->rows[i] = mark;
+                part.used -= mark == Bucket::EMPTY;
+            }
+        }
+        const size_t freed = part.free_rows.size() - before;
+        part.live -= static_cast<uint32_t>(freed);
+        part.freed += freed;
+        num_freed += freed;
+        if (part.used - part.live > part.limit / 4) rebuild(number, place.log2);
+    }
+    return num_freed;
+}
+
+void HashTable::count_ages(uint32_t clock, uint64_t* counts, size_t ages) const {
+    for (const Place& place : places_) {
+        for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+                if (bucket->rows[i] < Bucket::FIRST) continue;
+                ++counts[std::min<size_t>(clock - bucket->stamps[i], ages - 1)];
+            }
+        }
+    }
+}
+
+template <typename Visit>
+void HashTable::visit_live(unsigned shard, uint32_t clock, uint32_t ttl, const Visit& visit) const {
+    constexpr unsigned parts_per_shard = PARTS / SHARDS;
+    for (unsigned k = 0; k < parts_per_shard; ++k) {
+        const Place& place = places_[shard * parts_per_shard + k];
+        for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
+                if (bucket->rows[i] < Bucket::FIRST || clock - bucket->stamps[i] > ttl) continue;
+                visit(Entry{bucket->ids[i], bucket->rows[i] - Bucket::FIRST, bucket->stamps[i]});
+            }
+        }
+    }
+}
+
+size_t HashTable::count(unsigned shard, uint32_t clock, uint32_t ttl) const {
+    size_t n = 0;
+    visit_live(shard, clock, ttl, [&](const Entry&) { ++n; });
+    return n;
+}
+
+std::vector<HashTable::Entry> HashTable::list(unsigned shard, uint32_t clock, uint32_t ttl, bool sorted) const {
+    std::vector<Entry> entries;
+    entries.reserve(count(shard, clock, ttl));
+    visit_live(shard, clock, ttl, [&](const Entry& entry) { entries.push_back(entry); });
+    if (sorted) {
+        std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.id < b.id; });
+    }
+    return entries;
+}
+
+void HashTable::reserve(size_t n) {
+    for (unsigned number = 0; number < PARTS; ++number) {
+        const uint64_t expected = parts_[number].live + n / PARTS + n / PARTS / 16 + 16;
+        unsigned log2 = places_[number].log2;
+        while (limit_of(number, log2) < expected) ++log2;
+        if (log2 != places_[number].log2) rebuild(number, log2);
+    }
+}
+
+bool HashTable::insert(uint64_t id, uint32_t stamp, const float* row) {
+    const uint64_t hash = mix(id);
+    Slot slot;
+    if (find_slot(id, hash, slot)) return false;
+    std::memcpy(add(id, hash, stamp), row, width() * sizeof(float));
+    return true;
+}
+
+HashCounters HashTable::counters() const {
+    HashCounters sum;
+    sum.inserted = earlier_[0], sum.reset = earlier_[1], sum.freed = earlier_[2];
+    for (const Part& part : parts_) {
+        sum.rows += part.live;
+        sum.inserted += part.inserted;
+        sum.reset += part.reset;
+        sum.freed += part.freed;
+        sum.index_bytes += part.free_rows.capacity() * sizeof(uint32_t);
+    }
+    sum.missed = missed_.load(std::memory_order_relaxed);
+    std::lock_guard<std::mutex> guard(levels_mutex_);
+    for (const Level& level : levels_) sum.index_bytes += level.pages.size();
+    sum.row_bytes = rows_.size_bytes();
+    return sum;
+}
+
+void HashTable::restore(uint64_t inserted, uint64_t reset, uint64_t freed, uint64_t missed) {
+    earlier_ = {inserted, reset, freed};
+    missed_.store(missed, std::memory_order_relaxed);
+}
+
+}  // namespace samovar

@@ -1,0 +1,157 @@
+#include "samovar/row_update.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "samovar/clones.h"
+
+namespace samovar {
+
+namespace {
+
+constexpr size_t AHEAD = 6;
+
+SAMOVAR_INLINE bool is_finite(const float* g, size_t dim) {
+    uint32_t bad = 0;
+    for (size_t j = 0; j < dim; ++j) {
+        uint32_t bits;
+        std::memcpy(&bits, g + j, sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
+// Eight sums, then a tree: the order does not depend on the vector width.
+SAMOVAR_INLINE float sum_of_squares(const float* g, size_t dim) {
+    float acc[8] = {};
+    size_t j = 0;
+    for (; j + 8 <= dim; j += 8) {
+        for (size_t k = 0; k < 8; ++k) acc[k] += g[j + k] * g[j + k];
+    }
+    for (size_t k = 0; j + k < dim; ++k) acc[k] += g[j + k] * g[j + k];
+    return ((acc[0] + acc[4]) + (acc[2] + acc[6])) + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
+}
+
+SAMOVAR_INLINE void clip(const RowStep& step, float* g, size_t dim) {
+    if (step.clip_value > 0) {
+        const float c = step.clip_value;
+        for (size_t j = 0; j < dim; ++j) {
+            const float low = g[j] > -c ? g[j] : -c;
+            g[j] = low < c ? low : c;
+        }
+    }
+    if (step.clip_norm > 0) {
+        const float squares = sum_of_squares(g, dim);
+        if (squares > step.clip_norm * step.clip_norm) {
+            const float scale = step.clip_norm / std::sqrt(squares);
+            for (size_t j = 0; j < dim; ++j) g[j] *= scale;
+        }
+    }
+}
+
+double power(double base, uint32_t exponent) {
+    double result = 1;
+    for (; exponent != 0; exponent >>= 1, base *= base) {
+        if (exponent & 1) result *= base;
+    }
+    return result;
+}
+
+template <OptimizerKind KIND>
+SAMOVAR_INLINE void update_row(const RowStep& step, float* __restrict w, const float* __restrict g, size_t dim) {
+    const float lr = step.lr, eps = step.eps;
+    if constexpr (KIND == OptimizerKind::SGD) {
+        SAMOVAR_VECTOR
+        for (size_t j = 0; j < dim; ++j) w[j] -= lr * g[j];
+    } else if constexpr (KIND == OptimizerKind::ADAGRAD) {
+        float* __restrict s = w + dim;
+        SAMOVAR_VECTOR
+        for (size_t j = 0; j < dim; ++j) {
+            const float sum = s[j] + g[j] * g[j];
+            s[j] = sum;
+            w[j] -= (lr * g[j]) / (std::sqrt(sum) + eps);
+        }
+    } else if constexpr (KIND == OptimizerKind::ROWWISE_ADAGRAD) {
+        w[dim] += sum_of_squares(g, dim) / static_cast<float>(dim);
+        const float rate = lr / (std::sqrt(w[dim]) + eps);
+        SAMOVAR_VECTOR
+        for (size_t j = 0; j < dim; ++j) w[j] -= rate * g[j];
+    } else {
+        float* __restrict m = w + dim;
+        float* __restrict v = w + 2 * dim;
+        const float steps = w[3 * dim] + 1;
+        w[3 * dim] = steps;
+        const auto t = static_cast<uint32_t>(steps);
+        const auto b1 = static_cast<float>(step.beta1), b2 = static_cast<float>(step.beta2);
+        const auto r1 = static_cast<float>(1 - step.beta1), r2 = static_cast<float>(1 - step.beta2);
+        const auto c1 = static_cast<float>(1 - power(step.beta1, t)), c2 = static_cast<float>(1 - power(step.beta2, t));
+        SAMOVAR_VECTOR
+        for (size_t j = 0; j < dim; ++j) {
+            const float mean = b1 * m[j] + r1 * g[j];
+            const float square = b2 * v[j] + r2 * (g[j] * g[j]);
+            m[j] = mean;
+            v[j] = square;
+            w[j] -= (lr * (mean / c1)) / (std::sqrt(square / c2) + eps);
+        }
+    }
+}
+
+SAMOVAR_INLINE void prefetch(const float* row, size_t width) {
+    const size_t bytes = width * sizeof(float) < 512 ? width * sizeof(float) : 512;
+    for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(reinterpret_cast<const char*>(row) + k, 1);
+}
+
+// DIM 0 is any dimension; a known one lets the compiler keep the row in registers.
+template <OptimizerKind KIND, size_t DIM>
+SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* const* rows, float* gradients,
+                                 const uint8_t* touched, size_t n) {
+    const size_t dim = DIM != 0 ? DIM : any_dim;
+    const size_t width = dim + state_width(KIND, dim);
+    const bool clips = step.clip_value > 0 || step.clip_norm > 0;
+    size_t num_skipped = 0;
+    for (size_t i = 0; i < n; ++i) {
+        if (i + AHEAD < n) prefetch(rows[i + AHEAD], width);
+        if (touched != nullptr && touched[i] == 0) continue;
+        float* g = gradients + i * dim;
+        if (!is_finite(g, dim)) {
+            ++num_skipped;
+            continue;
+        }
+        if (clips) clip(step, g, dim);
+        if (step.weight_decay != 0) {
+            for (size_t j = 0; j < dim; ++j) g[j] += step.weight_decay * rows[i][j];
+        }
+        update_row<KIND>(step, rows[i], g, dim);
+    }
+    return num_skipped;
+}
+
+template <OptimizerKind KIND>
+SAMOVAR_INLINE size_t update_dims(const RowStep& step, size_t dim, float* const* rows, float* gradients,
+                                  const uint8_t* touched, size_t n) {
+    switch (dim) {
+        case 8: return update_all<KIND, 8>(step, dim, rows, gradients, touched, n);
+        case 16: return update_all<KIND, 16>(step, dim, rows, gradients, touched, n);
+        case 32: return update_all<KIND, 32>(step, dim, rows, gradients, touched, n);
+        case 64: return update_all<KIND, 64>(step, dim, rows, gradients, touched, n);
+        default: return update_all<KIND, 0>(step, dim, rows, gradients, touched, n);
+    }
+}
+
+}  // namespace
+
+SAMOVAR_CLONED
+size_t update_rows(const RowStep& step, size_t dim, float* const* rows, float* gradients, const uint8_t* touched,
+                   size_t n) {
+    switch (step.kind) {
+        case OptimizerKind::SGD: return update_dims<OptimizerKind::SGD>(step, dim, rows, gradients, touched, n);
+        case OptimizerKind::ADAGRAD:
+            return update_dims<OptimizerKind::ADAGRAD>(step, dim, rows, gradients, touched, n);
+        case OptimizerKind::ROWWISE_ADAGRAD:
+            return update_dims<OptimizerKind::ROWWISE_ADAGRAD>(step, dim, rows, gradients, touched, n);
+        case OptimizerKind::ADAM: return update_dims<OptimizerKind::ADAM>(step, dim, rows, gradients, touched, n);
+        default: return 0;
+    }
+}
+
+}  // namespace samovar

@@ -1,0 +1,241 @@
+"""Hash tables of many features. Tensors are checked here, and only then go down to C++ as addresses: a check of each
+at the border itself would cost as much as its lookup. Not among the room's names, because it needs torch."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from samovar import _native
+from samovar.errors import BadInput
+
+SHARDS: int = _native.HASH_SHARDS
+KINDS = {"none": 0, "sgd": 1, "adagrad": 2, "rowwise_adagrad": 3, "adam": 4}
+_NAMES = {number: name for name, number in KINDS.items()}
+_CHUNK_BYTES = 4 << 20
+
+Lookup = _native.Lookup
+
+
+class Ids(NamedTuple):
+    """The ids of one feature of a minibatch; with positions they are distinct, else end to end."""
+
+    name: str
+    table: int
+    is_mean: bool
+    ids: torch.Tensor
+    positions: torch.Tensor | None
+    lens: torch.Tensor
+
+
+@dataclass(frozen=True)
+class RowStep:
+    """One step of an optimizer: the same for all rows."""
+
+    kind: str
+    lr: float
+    eps: float = 0.0
+    betas: tuple[float, float] = (0.0, 0.0)
+    weight_decay: float = 0.0
+    clip_value: float = 0.0
+    clip_norm: float = 0.0
+
+    def as_tuple(self) -> tuple[int, float, float, float, float, float, float, float]:
+        return (
+            KINDS[self.kind], self.lr, self.eps, *self.betas, self.weight_decay, self.clip_value, self.clip_norm,
+        )  # fmt: skip
+
+
+class Gradient(NamedTuple):
+    """The gradients of a lookup's outputs, None for one that got none. With columns there is one tensor, and the
+    k-th output begins in its column k."""
+
+    lookup: Lookup
+    outputs: Sequence[torch.Tensor | None]
+    columns: Sequence[int] | None = None
+
+
+class Embedding:
+    """The tables of a HashEmbedding, by number."""
+
+    def __init__(self) -> None:
+        self._core = _native.Embedding()
+
+    def add_table(self, dim: int, seed: int, init_scale: float) -> int:
+        return self._core.add_table(dim, seed, init_scale)
+
+    def set_optimizer(self, table: int, kind: str, ttl: int | None) -> None:
+        self._core.set_optimizer(table, KINDS[kind], _native.HASH_NEVER if ttl is None else ttl)
+
+    def kind(self, table: int) -> str:
+        return _NAMES[self._core.kind(table)]
+
+    def dim(self, table: int) -> int:
+        return self._core.dim(table)
+
+    def ttl(self, table: int) -> int | None:
+        ttl = self._core.ttl(table)
+        return None if ttl == _native.HASH_NEVER else ttl
+
+    def width(self, table: int) -> int:
+        """Floats a row: weights and optimizer state."""
+        return self._core.width(table)
+
+    @property
+    def version(self) -> int:
+        """Another number whenever a row may have changed."""
+        return self._core.version
+
+    def lookup(
+        self, features: Sequence[Ids], outputs: Sequence[torch.Tensor], clock: int, *, is_training: bool
+    ) -> Lookup:
+        """Find all rows and pool them into the outputs. In training new ids are inserted and expired ones reset."""
+        places = [(out.data_ptr(), out.shape[-1]) for out in outputs]
+        return self._look_up(features, places, clock, is_training)
+
+    def lookup_columns(
+        self, features: Sequence[Ids], output: torch.Tensor, columns: Sequence[int], clock: int, *, is_training: bool
+    ) -> Lookup:
+        """The same into one wide output, each feature from its column on."""
+        start, stride = output.data_ptr(), output.shape[-1]
+        return self._look_up(features, [(start + 4 * column, stride) for column in columns], clock, is_training)
+
+    def _look_up(
+        self, features: Sequence[Ids], places: Sequence[tuple[int, int]], clock: int, is_training: bool
+    ) -> Lookup:
+        inputs = [(*_address(feature), *place) for feature, place in zip(features, places, strict=True)]
+        try:
+            return self._core.lookup(inputs, clock, is_training, torch.get_num_threads())
+        except ValueError as error:
+            what, number = error.args
+            raise BadInput(
+                f"feature {features[number].name!r}: {what}; expected one length a bag, each id in one bag: "
+                "mend what made the Bag"
+            ) from error
+
+    def prefetch(self, features: Sequence[Ids]) -> None:
+        self._core.prefetch([(*_address(feature), 0, 0) for feature in features])
+
+    def update(self, gradients: Sequence[Gradient], step: RowStep) -> None:
+        held = [[None if g is None else _rows_of(g) for g in gradient.outputs] for gradient in gradients]
+        pending = [
+            (gradient.lookup, _places(outputs, gradient.columns))
+            for gradient, outputs in zip(gradients, held, strict=True)
+        ]
+        self._core.update(pending, step.as_tuple(), torch.get_num_threads())
+
+    def sweep(self, clock: int, shard: int | None = None) -> int:
+        if shard is not None and not 0 <= shard < SHARDS:
+            raise BadInput(f"sweep: shard {shard}; expected 0 to {SHARDS - 1}, or None for all: name one of them")
+        first, last = (0, SHARDS) if shard is None else (shard, shard + 1)
+        return self._core.sweep(clock, first, last, torch.get_num_threads())
+
+    def counters(self, table: int) -> dict[str, int]:
+        return self._core.counters(table)
+
+    def count_ages(self, table: int, clock: int, num_ages: int) -> NDArray[np.uint64]:
+        counts = np.zeros(num_ages, np.uint64)
+        self._core.count_ages(table, clock, counts)
+        return counts
+
+    def count_live(self, table: int, shard: int, clock: int) -> int:
+        return self._core.count_live(table, shard, clock)
+
+    def get(
+        self, table: int, ids: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.bool_]]:
+        """Rows, stamps and whether each id was there at all, expired or not."""
+        width = self.width(table)
+        rows = np.zeros((len(ids), width), np.float32)
+        stamps, found = np.zeros(len(ids), np.uint32), np.zeros(len(ids), np.uint8)
+        self._core.get(table, np.ascontiguousarray(ids), rows.reshape(-1), stamps, found)
+        return rows, stamps, found.astype(bool)
+
+    def stream(self, table: int, shard: int, clock: int, field: str, *, is_sorted: bool) -> Iterator[memoryview]:
+        """`ids`, `stamps` or `rows` of the rows of a shard that are not expired, in pieces that are used again."""
+        listing = _native.Listing(self._core, table, shard, clock, is_sorted)
+        width = self.width(table) if field == "rows" else 1
+        dtype: Any = {"ids": np.uint64, "stamps": np.uint32, "rows": np.float32}[field]
+        buffer = np.empty(max(_CHUNK_BYTES // np.dtype(dtype).itemsize // width, 1) * width, dtype)
+        for start in range(0, len(listing), len(buffer) // width):
+            piece = buffer[: min(len(buffer), (len(listing) - start) * width)]
+            getattr(listing, field)(start, piece)
+            yield piece.view(np.uint8).data
+
+    def load(self, table: int, kind: str, num_rows: int) -> "Loading":
+        return Loading(self._core, table, kind, num_rows)
+
+
+class Loading:
+    """A table that is filled apart from the one in use, and takes its place when it is whole."""
+
+    def __init__(self, core: _native.Embedding, table: int, kind: str, num_rows: int) -> None:
+        self._core, self._table = core, table
+        self._loading = _native.Loading(core, table, KINDS[kind], num_rows)
+
+    def insert(
+        self, shard: int, ids: NDArray[np.uint64], stamps: NDArray[np.uint32], rows: NDArray[np.float32]
+    ) -> None:
+        """ValueError for an id of another shard, or one that is there already."""
+        self._loading.insert(shard, ids, stamps, rows.reshape(-1))
+
+    def finish(self, counters: Sequence[int]) -> None:
+        """Inserted, reset, freed, missed, skipped: how they go on."""
+        self._loading.finish(self._core, self._table, list(counters))
+
+
+def _address(feature: Ids) -> tuple[int, bool, int, int, int, int, int, int]:
+    _, table, is_mean, ids, positions, lens = feature
+    if (
+        ids.dtype is not torch.int64
+        or lens.dtype is not torch.int32
+        or not (ids.is_cpu and lens.is_cpu and ids.is_contiguous() and lens.is_contiguous())
+        or ids.dim() != 1
+    ):
+        raise _bad_tensor(feature)
+    if positions is None:
+        return table, is_mean, lens.data_ptr(), lens.numel(), ids.data_ptr(), ids.numel(), 0, 0
+    if (
+        positions.dtype is not torch.int32
+        or positions.dim() != 1
+        or not (positions.is_cpu and positions.is_contiguous())
+    ):
+        raise _bad_tensor(feature)
+    # An empty tensor's address may be 0, which would mean "no positions".
+    place = positions.data_ptr() or ids.data_ptr() or 1
+    return table, is_mean, lens.data_ptr(), lens.numel(), ids.data_ptr(), ids.numel(), place, positions.numel()
+
+
+def _bad_tensor(feature: Ids) -> BadInput:
+    parts = {"ids": feature.ids, "data_len": feature.lens, "inverse": feature.positions}
+    found = ", ".join(f"{name} {_describe(part)}" for name, part in parts.items() if part is not None)
+    return BadInput(
+        f"feature {feature.name!r}: found {found}; expected contiguous tensors on the CPU, ids int64 and inverse int32 "
+        "of rank 1, data_len int32: convert them"
+    )
+
+
+def _describe(tensor: torch.Tensor) -> str:
+    layout = "" if tensor.is_contiguous() else ", not contiguous"
+    return f"{str(tensor.dtype).removeprefix('torch.')} of rank {tensor.dim()} on {tensor.device}{layout}"
+
+
+def _places(gradients: Sequence[torch.Tensor | None], columns: Sequence[int] | None) -> list[tuple[int, int] | None]:
+    if columns is None:
+        return [None if g is None else (g.data_ptr(), g.stride(0)) for g in gradients]
+    (whole,) = gradients
+    assert whole is not None
+    start, stride = whole.data_ptr(), whole.stride(0)
+    return [(start + 4 * column, stride) for column in columns]
+
+
+def _rows_of(gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient as float32 [bags, dim] on the CPU, each row in one piece; a slice of a wider one stays as it is."""
+    if gradient.dtype is not torch.float32 or not gradient.is_cpu:
+        gradient = gradient.to("cpu", torch.float32)
+    if gradient.dim() != 2:
+        gradient = gradient.reshape(-1, gradient.shape[-1])
+    return gradient if gradient.stride(1) == 1 else gradient.contiguous()
