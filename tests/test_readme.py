@@ -35,7 +35,7 @@ def run_all(folder: Path, commands: str) -> None:
 def test_the_table_and_the_model_are_made_as_written(quick_path: Path) -> None:
     log = README.parent / "examples" / "brewing" / "make_log.py"
     subprocess.run([sys.executable, log, "clicks.csv", "5000"], cwd=quick_path, check=True)
-    table, model = blocks_of("A table from a CSV"), blocks_of("A model on it")
+    table, model = blocks_of("A table from a CSV"), blocks_of("A model, trained hour by hour")
     (quick_path / "recipe.json").write_text(table["json"])
     run_all(quick_path, table["sh"])
     assert (quick_path / "rows.parquet").exists()

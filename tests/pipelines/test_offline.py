@@ -286,3 +286,14 @@ def test_the_kept_config_and_script_can_be_run_as_they_stand(folder: Path) -> No
     out = run_well(make_toy(folder, OFFLINE, EVALUATION))
     again = make_request(out / "model_config.json", out / "script.py", out=folder / "again")
     assert same(run_well(again), out) == []
+
+
+def test_a_copied_directory_goes_on_by_its_own_config_and_script(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE)
+    straight = run_well(changed(request, "straight"))
+    assert run(request, KillingDisk(400)).was_killed
+    shutil.copytree(request.out, folder / "copy")
+    own = make_request(folder / "copy" / "model_config.json", folder / "copy" / "script.py")
+    assert own.out.resolve() == folder / "copy"
+    assert same(run_well(own), straight) == []
+    assert not open_directory(request.out).is_finished

@@ -18,6 +18,7 @@ from tests.pipelines.toys import (
     SCRIPT,
     changed,
     make_hours,
+    make_minibatch,
     make_toy,
     metrics,
     run,
@@ -71,6 +72,7 @@ class CountHours(samovar.Callback):""",
 @pytest.fixture
 def folder(quick_path: Path) -> Path:
     write_table(quick_path / "clicks", make_hours([3, 2, 0, 4, 2, 3]))
+    write_table(quick_path / "flat", [make_minibatch(1, None)], table_id="flat")
     return quick_path
 
 
@@ -220,6 +222,7 @@ def test_a_run_follows_a_live_table_and_ends_like_one_that_had_it_all(quick_path
     assert ended.code == 0, ended.output
     straight = changed(request, "straight", {"follow": False})
     assert same(run_well(straight), request.out) == []
+    assert {link.state for link in open_directory(request.out).chain()} == {"unfinished"}  # a live table is never done
 
 
 def test_a_table_that_grew_is_the_same_table_and_another_one_is_refused(folder: Path) -> None:
@@ -313,6 +316,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (evaluation(shifts=[0]), "shifts[0]"),
     (evaluation(name="a/b"), "cannot be a folder's name"),
     (evaluation(keys=["words"]), "key 'words'"),
+    (evaluation(table="flat"), "evaluation.eval_confs[0]: {flat} is an offline table without hours"),
     ({"init_from": "nothing"}, "nothing: nothing there"),
     ({"train_data.epoch_count": 3}, "epoch_count"),
 ]
@@ -323,7 +327,7 @@ def test_a_mistake_is_told_and_leaves_nothing_behind(folder: Path, change: dict[
     request = make_toy(folder, ONLINE, change)
     failed = run(request)
     assert failed.code == 2, failed.output
-    assert message.format(clicks=folder / "clicks") in failed.output, failed.output
+    assert message.format(clicks=folder / "clicks", flat=folder / "flat") in failed.output, failed.output
     assert not request.out.exists()
 
 

@@ -95,3 +95,14 @@ def test_days_are_measured_on_all_their_predictions_and_drawn(folder: Path) -> N
     assert to_csv(days).splitlines()[0].startswith("name,shift,time,num_examples")
     draw(hours, folder / "hours.png")
     assert (folder / "hours.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_killed_prediction_goes_on_to_the_same_files(folder: Path) -> None:
+    model = run_well(make_toy(folder, ONLINE))
+    whole = apply_well(PredictRequest(model, folder / "clicks", folder / "whole", ["hit"], ["clicked"]))
+    request = PredictRequest(model, folder / "clicks", folder / "killed", ["hit"], ["clicked"])
+    for seconds in (0.02, 0.05, 0.08, 0.1):
+        run_in_child(lambda: predict(request), folder / "predict.log", seconds)
+    assert apply_well(request) == whole
+    logs = [(folder / name / "logs" / "metrics.jsonl").read_bytes() for name in ("whole", "killed")]
+    assert logs[0] == logs[1]

@@ -65,4 +65,11 @@ def count_new_ids(run: Run) -> dict[str, int]:
 
 
 def _plain(number: Any) -> Any:
-    return None if isinstance(number, float) and not math.isfinite(number) else number
+    """A number as JSON can hold it; None for what is no finite number."""
+    if isinstance(number, bool | int):
+        return number
+    try:
+        plain = float(number)
+    except (TypeError, ValueError):
+        return None
+    return plain if math.isfinite(plain) else None

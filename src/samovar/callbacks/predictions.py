@@ -74,14 +74,15 @@ class PredictionFile:
             )
 
     def _score(self, record: MinibatchRecord, outputs: Mapping[str, NDArray[Any]]) -> None:
-        """Keep what metrics need: the first target, against the only output."""
-        target = next(iter(record.targets.values()), None)
+        """Keep what metrics need: the first target that is a number an example, against the only output."""
         output = outputs.get(PREDICTION)
-        if output is None or not isinstance(target, torch.Tensor):
+        if output is None or output.ndim != 1:
             return
-        if output.ndim == 1 and target.numel() == record.num_examples:
-            self._target = next(iter(record.targets))
-            self._scored.append((target.reshape(-1).numpy(), output))
+        for name, target in record.targets.items():
+            if isinstance(target, torch.Tensor) and target.numel() == record.num_examples:
+                self._target = name
+                self._scored.append((target.reshape(-1).numpy(), output))
+                return
 
     def quality(self) -> dict[str, Any]:
         if not self._scored:
@@ -166,7 +167,7 @@ def _columns_of(prediction: Any, num_examples: int) -> dict[str, NDArray[Any]]:
     named = prediction if isinstance(prediction, Mapping) else {PREDICTION: prediction}
     columns = {}
     for name, value in named.items():
-        array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+        array = _as_numpy(value)
         if array.ndim not in (1, 2) or len(array) != num_examples:
             raise BadInput(
                 f"predict: gave {name!r} of shape {list(array.shape)} for {num_examples} examples; expected "
@@ -174,6 +175,13 @@ def _columns_of(prediction: Any, num_examples: int) -> dict[str, NDArray[Any]]:
             )
         columns[str(name)] = array
     return columns
+
+
+def _as_numpy(value: Any) -> NDArray[Any]:
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    kept = value.detach().cpu()
+    return (kept.float() if kept.dtype == torch.bfloat16 else kept).numpy()  # numpy has no such type
 
 
 def _lists(array: NDArray[Any]) -> pa.Array:

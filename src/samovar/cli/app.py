@@ -12,9 +12,9 @@ from rich.console import Console
 
 from samovar.cli.brew import brew
 from samovar.cli.diff import diff
+from samovar.cli.embeddings import embeddings
 from samovar.cli.metrics import metrics
 from samovar.cli.predict import predict
-from samovar.cli.embeddings import embeddings
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train

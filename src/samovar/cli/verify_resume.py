@@ -30,8 +30,8 @@ def verify_resume(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="samovar-verify-") as temporary:
         folder = out or Path(temporary)
-        with console.status("training straight"):
-            done = verify(request, kills, folder, seed, lambda number: None)
+        with console.status("training straight") as status:
+            done = verify(request, kills, folder, seed, lambda number: status.update(f"{number} of {kills} kills"))
     if done.differences:
         lines = "\n".join(f"  {line}" for line in done.differences)
         raise SamovarError(

@@ -119,10 +119,19 @@ def _pieces(shard: Mapping[str, Any]) -> Iterator[tuple[NDArray[np.uint64], NDAr
 
 
 def final_state(model: nn.Module) -> dict[str, Any]:
-    """`model.state_dict()` with the ids of every hash table sorted, so that it does not tell how it came about."""
+    """`model.state_dict()` as it does not tell how it came about: the ids of every hash table are sorted, and what its
+    counters owe to sweeps and to evaluation is left out."""
     state = model.state_dict()
     for name, module in model.named_modules():
         key = f"{name}._extra_state" if name else "_extra_state"
         if key in state and hasattr(module, "table_names"):
             state[key] = module.get_extra_state(is_sorted=True)
+            for table in state[key]["tables"].values():
+                table["counters"] = _lasting(table["counters"])
     return state
+
+
+def _lasting(counters: Mapping[str, int]) -> dict[str, int]:
+    """Whether an expired id comes back as reset or as inserted depends on whether a sweep came between."""
+    new = counters["inserted"] + counters["reset"]
+    return {**dict.fromkeys(_COUNTERS, 0), "inserted": new, "skipped": counters["skipped"]}

@@ -7,6 +7,7 @@ from typing import Any
 
 from samovar.config import merge, parse_override, read_config
 from samovar.pipelines.script import Script, parse_file_options, read_script
+from samovar.results.directory import CONFIG
 from samovar.store.disk import Disk
 
 _DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
@@ -40,6 +41,8 @@ def make_request(
 ) -> Request:
     tree = merge(read_config(config), *map(parse_override, overrides))
     named = next((tree[key] for key in _DIRECTORY_KEYS if isinstance(tree.get(key), str)), config.stem)
+    if config.name == CONFIG and config.with_name("status.json").exists():
+        named = "."  # the config that a directory keeps is that directory's, also when it was copied
     place = out if out is not None else config.parent / Path(named).expanduser()
     read = read_script(script, parse_file_options(list(files)))
     return Request(tree, str(config), config.parent, read, place, accept_script)

@@ -49,6 +49,8 @@ def read_script(path: Path, files: Mapping[str, Path] | None = None) -> Script:
     kept = {} if not _is_in_result(path) else {
         each.relative_to(own).as_posix(): each for each in sorted(own.rglob("*")) if each.is_file()
     }  # fmt: skip
+    for name in sorted((files or {}).keys() & modules.keys()):
+        raise ConfigError(f"--file {name}: the script imports a module of that name; expected another name: rename it")
     others = {name: each for name, each in {**kept, **(files or {})}.items() if name not in modules}
     return Script(path, source, modules, others)
 

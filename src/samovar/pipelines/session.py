@@ -58,7 +58,7 @@ class Session:
             self._tell([*self.result.notes, *course.notes])
             loader = stack.enter_context(Loader(course.features, course.targets))
             Runner(pool, loader, run.callbacks).run(run, course.uris)
-            self.result.finish(run.state_dict(), run.position)
+            self.result.finish(run.state_dict(is_final=True), run.position)
 
     def _tell(self, notes: list[str]) -> None:
         if self.console is not None:

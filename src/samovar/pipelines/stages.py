@@ -85,6 +85,8 @@ def _checked(train: DataSource, evaluations: list[DataSource]) -> tuple[DataSour
 def _open_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> Stage:
     start, stop = config.train_data.hours
     first, last = _span(train)
+    for source in evaluations:
+        _span(source)
     begin = first if start is None else start
     is_following = is_followed(config)
     end = stop if is_following else last if stop is None else stop

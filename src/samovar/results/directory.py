@@ -71,7 +71,9 @@ class ResultDirectory:
 
     @property
     def id(self) -> str:
-        return result_id(self.lineage.kind, self.config, self.lineage.sources, self.code)
+        """Of its content; a live table, which grows, has said its own."""
+        own: str | None = self.store.attributes().values.get("id")
+        return own or result_id(self.lineage.kind, self.config, self.lineage.sources, self.code)
 
     @property
     def status(self) -> Status | None:

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from samovar import seeds
-from samovar.errors import Conflict
+from samovar.embeddings import final_state
+from samovar.errors import Conflict, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback, name_callbacks
 from samovar.runner.hash_tables import find_hash_tables
@@ -107,8 +108,9 @@ class Run:
 
     # The state
 
-    def state_dict(self) -> dict[str, Any]:
-        weights = self.model.state_dict()
+    def state_dict(self, is_final: bool = False) -> dict[str, Any]:
+        """All of it. The final one does not depend on when expired rows were freed; it takes longer to write."""
+        weights = final_state(self.model) if is_final else self.model.state_dict()
         metadata = getattr(weights, "_metadata", {})
         callbacks = {name: dict(each.state_dict()) for name, each in name_callbacks(self.callbacks).items()}
         return {
@@ -155,7 +157,7 @@ class Run:
             if tree["loss"] is not None:
                 self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it gave a state
         except (RuntimeError, ValueError, KeyError, AttributeError) as error:
-            if isinstance(error, Conflict):
+            if isinstance(error, SamovarError):
                 raise
             raise Conflict(
                 f"the saved state does not fit what the script builds: {error}; expected the same model and "

@@ -113,7 +113,7 @@ class Manifest:
 def commit_manifest(store: Store, commit: Callable[..., None], manifest: Manifest) -> None:
     """Make a version count. `commit` sets attributes under a lease; a replaced holder's leftover is overwritten."""
     write_file(store, _path(manifest.version), manifest.to_bytes())
-    commit(**{ATTRIBUTE: manifest.version})
+    commit(**{ATTRIBUTE: manifest.version, "id": manifest.table_id})
 
 
 def list_versions(store: Store) -> list[int]:
