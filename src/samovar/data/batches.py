@@ -1,8 +1,8 @@
 """One minibatch of a torch data set, made the same way in whatever process makes it. Knows no order of minibatches.
 
-    seed the global generators of this process with (seed, number)
-    switch_state()              until it was called number + 1 times
-    items = dataset[index] …    ─▶ collate_fn ─▶ (inputs, weights, targets)
+seed the global generators of this process with (seed, number)
+switch_state()              until it was called number + 1 times
+items = dataset[index] …    ─▶ collate_fn ─▶ (inputs, weights, targets)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,8 +109,8 @@ def unpack(collated: Any) -> Batch:
         if len(parts) == 3:
             return _batch(parts[0], parts[1], parts[2])
         raise BadInput(
-            f"dataset: an example has {len(parts)} elements; expected (input, target) or (input, weight, target), where "
-            "several inputs are one list: put them so"
+            f"dataset: an example has {len(parts)} elements; expected (input, target) or (input, weight, target), "
+            "where several inputs are one list: put them so"
         )
     return _batch(collated, None, None)
 

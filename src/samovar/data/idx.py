@@ -1,6 +1,6 @@
 """IDX files, the format of MNIST: arrays of bytes or numbers, gzipped or not.
 
-    u8 0, u8 0, u8 element type, u8 number of dimensions | u32 big-endian size of each | elements, big-endian
+u8 0, u8 0, u8 element type, u8 number of dimensions | u32 big-endian size of each | elements, big-endian
 """
 
 import gzip
