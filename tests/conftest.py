@@ -33,14 +33,14 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def mnist_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The four files of MNIST, made from the digits that scikit-learn ships: 8 × 8 blown up to 28 × 28."""
+    """The four files of MNIST, made from the digits that scikit-learn ships: 8 by 8, blown up to 28 by 28."""
     digits = load_digits()
     images = np.kron(digits.images, np.ones((1, 3, 3))) * 255 / 16
-    images = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
+    padded = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
     labels = digits.target.astype(np.uint8)
     folder = tmp_path_factory.mktemp("mnist")
     for part, rows in (("train", slice(0, 1500)), ("t10k", slice(1500, None))):
-        write_idx(folder / f"{part}-images-idx3-ubyte.gz", images[rows])
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", padded[rows])
         write_idx(folder / f"{part}-labels-idx1-ubyte", labels[rows])
     return folder
 

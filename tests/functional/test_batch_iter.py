@@ -27,7 +27,7 @@ def double(parts: tuple[Any, Any]) -> tuple[Any, Any]:
     return parts[0] * 2, parts[1]
 
 
-def read(batch_iter: Infinite, epoch: int = 0) -> list[list[list[float]]]:
+def read(batch_iter: Infinite, epoch: int = 0) -> list[list[list[Any]]]:
     return [[part.tolist() for part in batch] for batch in batch_iter.open(7, epoch)]
 
 

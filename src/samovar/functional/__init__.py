@@ -2,6 +2,6 @@
 
 from samovar.functional import batch_iter, layers
 from samovar.functional.torch_model import TorchModel
-from samovar.functional.train_model import train_model
+from samovar.functional.training import train_model
 
 __all__ = ["TorchModel", "batch_iter", "layers", "train_model"]
