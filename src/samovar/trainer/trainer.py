@@ -262,10 +262,10 @@ def make_criterion(criterion: Any, part: Part) -> Any:
         if criterion != "auto":
             raise BadInput(f"criterion: found {criterion!r}; expected 'auto', a class or an object: give one")
         criterion = MixedCriterion
-    made = criterion(part) if isinstance(criterion, type) else criterion
-    if not callable(made) or not hasattr(made, "postproc"):
+    if not callable(criterion) or not hasattr(criterion, "postproc"):
+        kind = criterion if isinstance(criterion, type) else type(criterion)
         raise BadInput(
-            f"criterion: {type(made).__name__} has no postproc or cannot be called; expected both "
+            f"criterion: {kind.__name__} has no postproc or cannot be called; expected both "
             "__call__(output, target, weights=None, unscaled=False) and postproc(pred): add them"
         )
-    return made
+    return criterion(part) if isinstance(criterion, type) else criterion
