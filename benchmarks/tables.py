@@ -58,7 +58,7 @@ def compete(loaders: Sequence[Loader], is_touched: bool, rounds: int, num_batche
 def judge_speed(touched: Seconds, handed_out: Seconds) -> list[Bar]:
     """The promises are about touched bytes; what it is without is told beside it."""
     least = [(SAMOVAR[threads], LIMIT[threads], LEAST_OF_LIMIT) for threads in (1, 2)]
-    least += [(SAMOVAR[2], COLLATED, LEAST_OF_COLLATED), (UNCOMPRESSED[2], LITDATA, 1 - NOISE)]
+    least += [(SAMOVAR[2], COLLATED, LEAST_OF_COLLATED), (UNCOMPRESSED, LITDATA, 1 - NOISE)]
     least += [(SAMOVAR[2], peer, 1.0) for peer in BEATEN]
     return [_judge_pair(touched, handed_out, *names_and_least) for names_and_least in least]
 

@@ -11,6 +11,7 @@
 
 namespace {
 
+using samovar::Arena;
 using samovar::BlockPool;
 using samovar::CellDecoder;
 using samovar::Codec;
@@ -18,7 +19,10 @@ using samovar::DecodedCell;
 using samovar::Layout;
 using samovar::Packing;
 using samovar::Part;
+using samovar::Section;
 using samovar::Shape;
+
+using Ranges = std::vector<std::pair<size_t, size_t>>;
 
 template <typename T>
 using Tensor = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
@@ -81,22 +85,20 @@ nb::object shape_tuple(const Shape& shape) {
     return nb::make_tuple(shape.dims[0], shape.dims[1], shape.dims[2]);
 }
 
-// A piece's number in its section, or (offset, size) in the source.
-nb::object place_of(const Part& part) {
-    if (part.is_mapped) return nb::make_tuple(part.at, part.size);
-    return nb::int_(part.piece);
+// The number of a piece in its section; those in the source come after those in the arena.
+size_t number_of(const Part& part, const Section& section) {
+    return part.is_mapped ? section.sizes.size() + part.piece : part.piece;
 }
 
-nb::tuple describe(const DecodedCell& cell) {
-    const auto layout = static_cast<int>(cell.layout);
-    if (cell.layout == Layout::ids) {
-        return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.ids), nb::none(), place_of(cell.lengths));
+// First items and the ones after the last: two lists of numbers, since a tuple a piece would keep Python's garbage
+// collector busy.
+nb::tuple lists_of(const Ranges& ranges) {
+    nb::list firsts, lasts;
+    for (const auto& [first, last] : ranges) {
+        firsts.append(first);
+        lasts.append(last);
     }
-    if (cell.layout == Layout::distinct) {
-        return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.ids), place_of(cell.positions),
-                              place_of(cell.lengths));
-    }
-    return nb::make_tuple(layout, shape_tuple(cell.shape), place_of(cell.items));
+    return nb::make_tuple(firsts, lasts);
 }
 
 // Memory from the pool, given back when the last array over it is gone.
@@ -131,11 +133,24 @@ public:
     const std::vector<size_t>& int_sizes() const { return arena().ints.sizes; }
     const std::vector<size_t>& float_sizes() const { return arena().floats.sizes; }
     const std::vector<size_t>& byte_sizes() const { return arena().bytes.sizes; }
+    nb::tuple mapped_words() const { return lists_of(arena().words.mapped); }
+    nb::tuple mapped_ints() const { return lists_of(arena().ints.mapped); }
+    nb::tuple mapped_floats() const { return lists_of(arena().floats.mapped); }
+    nb::tuple mapped_bytes() const { return lists_of(arena().bytes.mapped); }
 
-    nb::list cells() const {
-        nb::list described;
-        for (const DecodedCell& cell : decoder_->cells()) described.append(describe(cell));
-        return described;
+    nb::tuple cells() const {
+        nb::list layouts, shapes, pieces, lengths, positions;
+        for (const DecodedCell& cell : decoder_->cells()) {
+            const bool is_distinct = cell.layout == Layout::distinct;
+            const bool is_bag = is_distinct || cell.layout == Layout::ids;
+            layouts.append(static_cast<int>(cell.layout));
+            shapes.append(shape_tuple(cell.shape));
+            pieces.append(is_bag ? number_of(cell.ids, arena().words)
+                                 : number_of(cell.items, cell.layout == Layout::dense ? arena().floats : arena().bytes));
+            lengths.append(is_bag ? number_of(cell.lengths, arena().ints) : 0);
+            positions.append(is_distinct ? number_of(cell.positions, arena().ints) : 0);
+        }
+        return nb::make_tuple(layouts, shapes, pieces, lengths, positions);
     }
 
     // The plain ids of all cells of distinct ids, end to end, and how many each has.
@@ -164,11 +179,11 @@ public:
     }
 
 private:
-    const samovar::Arena& arena() const { return decoder_->arena(); }
+    const Arena& arena() const { return decoder_->arena(); }
 
     template <typename T>
     const T* at(const Part& part, size_t section_at) const {
-        if (part.is_mapped) return reinterpret_cast<const T*>(bytes_ + part.at);
+        if (part.is_mapped) return reinterpret_cast<const T*>(bytes_) + part.at;
         return reinterpret_cast<const T*>(data_ + section_at) + part.at;
     }
 
@@ -186,16 +201,17 @@ public:
     explicit RowDecoder(size_t kept_bytes) : pool_(std::make_shared<BlockPool>(kept_bytes)) {}
 
     DecodedRow* decode(
-        nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places) {
+        nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places,
+        size_t max_bytes, bool are_checked) {
         ByteBuffer bytes(source);
         const auto* cells = reinterpret_cast<const samovar::CellPlace*>(places.data());
         std::unique_ptr<Lent> lent;
         std::unique_ptr<CellDecoder> decoder;
         {
             nb::gil_scoped_release release;
-            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0));
+            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0), max_bytes);
             lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
-            decoder->run(lent->block.data);
+            decoder->run(lent->block.data, are_checked);
         }
         return new DecodedRow(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
     }
@@ -230,12 +246,17 @@ void bind_cell(nb::module_& m) {
         .def_prop_ro("int_sizes", &DecodedRow::int_sizes)
         .def_prop_ro("float_sizes", &DecodedRow::float_sizes)
         .def_prop_ro("byte_sizes", &DecodedRow::byte_sizes)
-        .def_prop_ro("cells", &DecodedRow::cells, nb::for_getter(nb::sig("def cells(self) -> list[tuple[typing.Any, ...]]")),
-                     "(layout, shape or None for rank 1, places…): a piece's number, or (offset, size) in the source.")
+        .def_prop_ro("mapped_words", &DecodedRow::mapped_words, nb::for_getter(nb::sig("def mapped_words(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_ints", &DecodedRow::mapped_ints, nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_floats", &DecodedRow::mapped_floats, nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_bytes", &DecodedRow::mapped_bytes, nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")), "Pieces left where they lie in the source: first items, and the ones after the last.")
+        .def_prop_ro("cells", &DecodedRow::cells,
+                     nb::for_getter(nb::sig("def cells(self) -> tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
+                     "Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.")
         .def("gather", &DecodedRow::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
              "Plain ids of all cells of distinct ids, end to end, and their sizes.");
     nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
-        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), nb::rv_policy::take_ownership,
+        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, nb::rv_policy::take_ownership,
              "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.");
 }

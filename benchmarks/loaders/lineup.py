@@ -12,7 +12,8 @@ from samovar.store import LocalStore
 
 SAMOVAR = {1: "Samovar, 1 parser", 2: "Samovar, 2 parsers"}
 LIMIT = {1: "the limit, bare zstd, 1 thread", 2: "the limit, bare zstd, 2 threads"}
-UNCOMPRESSED = {1: "Samovar uncompressed, 1 parser", 2: "Samovar uncompressed, 2 parsers"}
+UNCOMPRESSED = "Samovar uncompressed"
+UNCOMPRESSED_FIRST = "Samovar uncompressed, first reading"
 COLLATED = "DataLoader, rows, default collate *"
 LITDATA = "litdata, uncompressed minibatches"
 BEATEN = (
@@ -62,7 +63,9 @@ class Lineup:
         for threads in (1, 2):
             yield self._whole(LIMIT[threads], partial(bare_zstd.decompress, frames, self._ready, threads))
             yield self._whole(SAMOVAR[threads], partial(tables.read_table, table, threads))
-            yield self._whole(UNCOMPRESSED[threads], partial(tables.read_table, plain, threads))
+        yield self._whole(UNCOMPRESSED, partial(tables.read_table, plain))
+        yield self._whole(UNCOMPRESSED_FIRST, partial(tables.read_first, plain.store))
+        yield self._whole("Samovar uncompressed, 2 parsers", partial(tables.read_table, plain, 2))
 
     def _minibatch_peers(self) -> Iterator[Loader]:
         litdata.write_minibatches(self._ready, self._folder / "litdata")

@@ -28,7 +28,12 @@ def write_table(store: Store, batches: Iterable[Columns], compression: str) -> T
     return open_table(store)
 
 
-def read_table(table: Table, num_parsers: int) -> Iterator[Batch]:
+def read_first(store: Store) -> Iterator[Batch]:
+    """As a process reads a table that it has not read before: every byte is checked."""
+    yield from read_table(open_table(store))
+
+
+def read_table(table: Table, num_parsers: int | None = None) -> Iterator[Batch]:
     with table.read(num_parsers=num_parsers) as records:
         yield from map(to_batch, records)
 

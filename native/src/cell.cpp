@@ -13,6 +13,7 @@ namespace {
 constexpr char MAGIC[4] = {'S', 'M', 'V', 'C'};
 constexpr uint8_t FORMAT = 1;
 constexpr uint8_t FLOAT32 = 1;
+constexpr size_t PAGE_BYTES = 4096;
 constexpr size_t MAX_ITEMS = size_t{1} << 31;  // 8 GiB of floats; a row is refused at 100 MB
 
 using Header = CellHeader;
@@ -193,16 +194,22 @@ void check_counts(const Header& header, const Shape& shape) {
     if (expected != header.raw_bytes) throw std::runtime_error("has counts that do not fit its size");
 }
 
-// Uncompressed cells with 32-bit integers need no work at all, if they lie aligned.
-bool can_be_mapped(const Header& header, const uint8_t* payload) {
+// Uncompressed cells with 32-bit integers need no work at all, if they lie aligned in an aligned source.
+bool can_be_mapped(const Header& header, const uint8_t* source, size_t payload_at) {
     const auto layout = static_cast<Layout>(header.layout);
-    if (header.codec != 0 || reinterpret_cast<uintptr_t>(payload) % CELL_ALIGNMENT != 0) return false;
+    if (header.codec != 0 || payload_at % CELL_ALIGNMENT != 0) return false;
+    if (reinterpret_cast<uintptr_t>(source) % CELL_ALIGNMENT != 0) return false;
     if (layout == Layout::dense || layout == Layout::opaque) return true;
     const bool are_lengths_wide = header.length_bytes == 0 || header.length_bytes == 4;
     return are_lengths_wide && (layout == Layout::ids || header.item == 4);
 }
 
 size_t aligned(size_t size) { return (size + 63) / 64 * 64; }
+
+void touch_pages(const uint8_t* at, size_t size) {
+    for (size_t i = 0; i < size; i += PAGE_BYTES) static_cast<void>(*const_cast<const volatile uint8_t*>(at + i));
+    if (size > 0) static_cast<void>(*const_cast<const volatile uint8_t*>(at + size - 1));
+}
 
 }  // namespace
 
@@ -212,11 +219,23 @@ size_t Shape::size() const noexcept {
     return product;
 }
 
+void Arena::lay_out() {
+    ints.at = aligned(words.num_items * sizeof(uint64_t));
+    floats.at = ints.at + aligned(ints.num_items * sizeof(int32_t));
+    bytes.at = floats.at + aligned(floats.num_items * sizeof(float));
+    size_bytes = bytes.at + bytes.num_items;
+}
+
 Part Section::take(size_t size) {
     const Part part{num_items, size, false, sizes.size()};
     sizes.push_back(size);
     num_items += size;
     return part;
+}
+
+Part Section::map(size_t first, size_t size) {
+    mapped.emplace_back(first, first + size);
+    return {first, size, true, mapped.size() - 1};
 }
 
 void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& shape, const Packing& packing) {
@@ -269,7 +288,8 @@ void append_opaque(std::vector<uint8_t>& out, const void* data, size_t size, con
     append_cell(out, header, static_cast<const uint8_t*>(data), size, packing);
 }
 
-CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells)
+CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells,
+                         size_t max_bytes)
     : source_(source), places_(places), cells_(num_cells) {
     for (size_t index = 0; index < num_cells; ++index) {
         const CellPlace& place = places[index];
@@ -278,14 +298,14 @@ CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellP
                 throw std::runtime_error("lies beyond the end of its file");
             }
             plan(index);
+            arena_.lay_out();
+            if (arena_.size_bytes > max_bytes) {
+                throw std::runtime_error("claims to be larger in memory than its table says, or than any may be");
+            }
         } catch (const std::exception& error) {
             throw CellError(index, error.what());
         }
     }
-    arena_.ints.at = aligned(arena_.words.num_items * sizeof(uint64_t));
-    arena_.floats.at = arena_.ints.at + aligned(arena_.ints.num_items * sizeof(int32_t));
-    arena_.bytes.at = arena_.floats.at + aligned(arena_.floats.num_items * sizeof(float));
-    arena_.size_bytes = arena_.bytes.at + arena_.bytes.num_items;
 }
 
 void CellDecoder::plan(size_t index) {
@@ -295,7 +315,7 @@ void CellDecoder::plan(size_t index) {
     cell.layout = static_cast<Layout>(header.layout);
     cell.shape = shape_of(header);
     check_counts(header, cell.shape);
-    if (can_be_mapped(header, source_ + payload_at)) {
+    if (can_be_mapped(header, source_, payload_at)) {
         plan_mapped(index, payload_at);
     } else if (cell.layout == Layout::dense) {
         cell.items = arena_.floats.take(cell.shape.size());
@@ -314,22 +334,22 @@ void CellDecoder::plan_mapped(size_t index, size_t payload_at) {
     const Header header = read_header(source_ + places_[index].offset, places_[index].size);
     if (payload_at + header.raw_bytes != places_[index].offset + places_[index].size) throw std::runtime_error("is cut");
     size_t next = payload_at;
-    const auto map = [&next](size_t size, size_t item_bytes) {
-        const Part part{next, size, true, 0};
+    const auto map = [&next](Section& section, size_t size, size_t item_bytes) {
+        const size_t first = next / item_bytes;
         next += size * item_bytes;
-        return part;
+        return section.map(first, size);
     };
     DecodedCell& cell = cells_[index];
     const size_t num_items = cell.shape.size();
     if (cell.layout == Layout::dense) {
-        cell.items = map(num_items, sizeof(float));
+        cell.items = map(arena_.floats, num_items, sizeof(float));
     } else if (cell.layout == Layout::opaque) {
-        cell.items = map(header.raw_bytes, 1);
+        cell.items = map(arena_.bytes, header.raw_bytes, 1);
     } else {
         const bool is_distinct = cell.layout == Layout::distinct;
-        cell.ids = map(is_distinct ? header.num_distinct : header.num_ids, sizeof(uint64_t));
-        if (is_distinct) cell.positions = map(header.num_ids, sizeof(int32_t));
-        cell.lengths = header.length_bytes == 0 ? share_ones(num_items) : map(num_items, sizeof(int32_t));
+        cell.ids = map(arena_.words, is_distinct ? header.num_distinct : header.num_ids, sizeof(uint64_t));
+        if (is_distinct) cell.positions = map(arena_.ints, header.num_ids, sizeof(int32_t));
+        cell.lengths = header.length_bytes == 0 ? share_ones(num_items) : map(arena_.ints, num_items, sizeof(int32_t));
     }
 }
 
@@ -341,27 +361,28 @@ Part CellDecoder::share_ones(size_t count) {
     return ones_.back();
 }
 
-void CellDecoder::run(uint8_t* arena) const {
+void CellDecoder::run(uint8_t* arena, bool are_checked) const {
     auto* ints = reinterpret_cast<int32_t*>(arena + arena_.ints.at);
     for (const Part& part : ones_) {
         for (size_t i = 0; i < part.size; ++i) ints[part.at + i] = 1;
     }
     for (size_t index = 0; index < cells_.size(); ++index) {
         try {
-            decode(index, arena);
+            decode(index, arena, are_checked);
         } catch (const std::exception& error) {
             throw CellError(index, error.what());
         }
     }
 }
 
-void CellDecoder::decode(size_t index, uint8_t* arena) const {
+void CellDecoder::decode(size_t index, uint8_t* arena, bool is_checked) const {
     const DecodedCell& cell = cells_[index];
     const CellPlace& place = places_[index];
     Header header;
     std::memcpy(&header, source_ + place.offset, sizeof header);
     const uint8_t* payload = source_ + place.offset + sizeof header + header.padding;
     const size_t size = place.size - sizeof header - header.padding;
+    if (is_checked && (cell.ids.is_mapped || cell.items.is_mapped)) return touch_pages(payload, size);
     if (checksum_of(header, payload, size) != header.checksum) {
         throw std::runtime_error("is damaged: its checksum does not fit");
     }
@@ -384,9 +405,9 @@ void CellDecoder::decode_bag(const DecodedCell& cell, const CellHeader& header, 
     const int32_t* lengths = ints + cell.lengths.at;
     uint64_t largest = 0;
     if (cell.ids.is_mapped) {
-        const auto* positions = reinterpret_cast<const int32_t*>(source_ + cell.positions.at);
+        const auto* positions = reinterpret_cast<const int32_t*>(source_) + cell.positions.at;
         largest = largest_of(positions, cell.positions.size);
-        if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_ + cell.lengths.at);
+        if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_) + cell.lengths.at;
     } else if (cell.layout == Layout::ids && header.length_bytes == 0) {
         decompress(codec, payload, size, words, header.raw_bytes);  // straight into place
     } else {

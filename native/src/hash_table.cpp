@@ -12,6 +12,16 @@ constexpr size_t AHEAD = 16;        // lookups in flight
 constexpr unsigned LINES = 4;       // of a row that are asked for ahead; the processor sees the rest coming
 constexpr size_t CACHE_LINE = 64;
 
+// What a bucket has of one thing.
+typedef uint32_t Four __attribute__((vector_size(16)));
+
+template <typename Mask>
+inline bool any(const Mask& mask) noexcept {
+    uint64_t halves[2];
+    std::memcpy(halves, &mask, sizeof halves);
+    return (halves[0] | halves[1]) != 0;
+}
+
 }  // namespace
 
 void init_weights(uint64_t seed, uint64_t id, float scale, float* weights, size_t dim) noexcept {
@@ -33,23 +43,39 @@ uint32_t HashTable::limit_of(unsigned number, unsigned log2) const noexcept {
     return static_cast<uint32_t>(slots * (PARTS * 70 + 12 * order) / (PARTS * 100));
 }
 
-// Gives the part empty buckets of another size, and forgets its old ones.
+// Gives the part empty buckets of another size. Its old ones stay until it leaves them.
 void HashTable::enter_level(unsigned number, unsigned log2) {
     if (log2 > 28) throw std::length_error("hash table: a part has grown past a thousand million ids");
     std::lock_guard<std::mutex> guard(levels_mutex_);
     if (levels_.size() <= log2) levels_.resize(log2 + 1);
     Level& level = levels_[log2];
     const size_t part_bytes = sizeof(Bucket) << log2;
-    if (level.parts == 0) level.pages = Pages(part_bytes * PARTS);
-    Place& place = places_[number];
-    if (place.buckets != nullptr) {
-        Level& left = levels_[place.log2];
-        if (--left.parts == 0) left.pages = Pages();
+    if (level.parts == 0) {
+        level.pages = Pages(part_bytes * PARTS);
+        level.parts_in_page.assign((level.pages.size() + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES, 0);
     }
     ++level.parts;
-    place = {reinterpret_cast<Bucket*>(level.pages.data() + part_bytes * number), log2};
+    for (size_t page = part_bytes * number / HUGE_PAGE_BYTES; page * HUGE_PAGE_BYTES < part_bytes * (number + 1);
+         ++page) {
+        ++level.parts_in_page[page];
+    }
+    places_[number] = {reinterpret_cast<Bucket*>(level.pages.data() + part_bytes * number), log2};
     parts_[number].limit = limit_of(number, log2);
     parts_[number].used = 0;
+}
+
+void HashTable::leave_level(unsigned number, unsigned log2) {
+    Pages left;  // unmapped after the lock is
+    std::lock_guard<std::mutex> guard(levels_mutex_);
+    Level& level = levels_[log2];
+    const size_t part_bytes = sizeof(Bucket) << log2;
+    for (size_t page = part_bytes * number / HUGE_PAGE_BYTES; page * HUGE_PAGE_BYTES < part_bytes * (number + 1);
+         ++page) {
+        if (--level.parts_in_page[page] == 0 && level.pages.size() > HUGE_PAGE_BYTES) {
+            level.pages.release(page * HUGE_PAGE_BYTES, HUGE_PAGE_BYTES);
+        }
+    }
+    if (--level.parts == 0) left = std::move(level.pages);
 }
 
 inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const noexcept {
@@ -89,28 +115,16 @@ inline void HashTable::put(const Place& place, const Entry& entry, uint64_t hash
 // to the neighbour, so that both sides are read and written in order.
 void HashTable::rebuild(unsigned number, unsigned log2) {
     const Place old = places_[number];
-    Part& part = parts_[number];
     const size_t num_buckets = size_t{1} << old.log2;
+    const bool is_moved = old.log2 != log2;
     std::vector<Bucket> copy;
-    Bucket* from = old.buckets;
-    Pages left;
-    if (old.log2 == log2) {
-        copy.assign(from, from + num_buckets);
-        std::memset(static_cast<void*>(from), 0, num_buckets * sizeof(Bucket));
-        from = copy.data();
+    const Bucket* from = old.buckets;
+    if (is_moved) {
+        enter_level(number, log2);
     } else {
-        // The old level must outlive the move even if this part is the last to leave it.
-        {
-            std::lock_guard<std::mutex> guard(levels_mutex_);
-            ++levels_[old.log2].parts;
-        }
-        try {
-            enter_level(number, log2);
-        } catch (...) {
-            std::lock_guard<std::mutex> guard(levels_mutex_);
-            --levels_[old.log2].parts;
-            throw;
-        }
+        copy.assign(from, from + num_buckets);
+        std::memset(static_cast<void*>(old.buckets), 0, num_buckets * sizeof(Bucket));
+        from = copy.data();
     }
     bool reused = false;
     for (size_t b = 0; b < num_buckets; ++b) {
@@ -120,10 +134,8 @@ void HashTable::rebuild(unsigned number, unsigned log2) {
             put(places_[number], entry, mix(entry.id), reused);
         }
     }
-    part.used = part.live;
-    if (old.log2 == log2) return;
-    std::lock_guard<std::mutex> guard(levels_mutex_);
-    if (--levels_[old.log2].parts == 0) left = std::move(levels_[old.log2].pages);  // unmapped after the lock
+    parts_[number].used = parts_[number].live;
+    if (is_moved) leave_level(number, old.log2);
 }
 
 uint32_t HashTable::take_row(Part& part) {
@@ -267,18 +279,16 @@ size_t HashTable::sweep(uint32_t clock, uint32_t ttl, PartRange range) {
         Part& part = parts_[number];
         const size_t before = part.free_rows.size();
         for (Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
-            unsigned expired = 0, empty = 0;
-            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
-                const bool taken = bucket->rows[i] >= Bucket::FIRST;
-                expired |= static_cast<unsigned>(taken & (clock - bucket->stamps[i] > ttl)) << i;
-                empty |= bucket->rows[i] == Bucket::EMPTY;
-            }
-            if (expired == 0) continue;
+            Four rows, stamps;
+            std::memcpy(&rows, bucket->rows, sizeof rows);
+            std::memcpy(&stamps, bucket->stamps, sizeof stamps);
+            const Four expired = (clock - stamps > ttl) & (rows >= Bucket::FIRST);
+            if (!any(expired)) continue;
             // A bucket with an empty slot never overflowed: nobody has to look past it.
-            const uint32_t mark = empty != 0 ? Bucket::EMPTY : Bucket::REMOVED;
+            const uint32_t mark = any(rows == Bucket::EMPTY) ? Bucket::EMPTY : Bucket::REMOVED;
             for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
-                if ((expired >> i & 1) == 0) continue;
-                part.free_rows.push_back(bucket->rows[i] - Bucket::FIRST);
+                if (expired[i] == 0) continue;
+                part.free_rows.push_back(rows[i] - Bucket::FIRST);
                 bucket->rows[i] = mark;
                 part.used -= mark == Bucket::EMPTY;
             }
@@ -303,30 +313,33 @@ void HashTable::count_ages(uint32_t clock, uint64_t* counts, size_t ages) const 
     }
 }
 
-template <typename Visit>
-void HashTable::visit_live(unsigned shard, uint32_t clock, uint32_t ttl, const Visit& visit) const {
-    constexpr unsigned parts_per_shard = PARTS / SHARDS;
-    for (unsigned k = 0; k < parts_per_shard; ++k) {
-        const Place& place = places_[shard * parts_per_shard + k];
+size_t HashTable::count(unsigned shard, uint32_t clock, uint32_t ttl) const {
+    Four sums = {};
+    for (unsigned number = shard * (PARTS / SHARDS); number < (shard + 1) * (PARTS / SHARDS); ++number) {
+        const Place& place = places_[number];
         for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
-            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
-                if (bucket->rows[i] < Bucket::FIRST || clock - bucket->stamps[i] > ttl) continue;
-                visit(Entry{bucket->ids[i], bucket->rows[i] - Bucket::FIRST, bucket->stamps[i]});
-            }
+            Four rows, stamps;
+            std::memcpy(&rows, bucket->rows, sizeof rows);
+            std::memcpy(&stamps, bucket->stamps, sizeof stamps);
+            sums += ((clock - stamps <= ttl) & (rows >= Bucket::FIRST)) & 1;
         }
     }
-}
-
-size_t HashTable::count(unsigned shard, uint32_t clock, uint32_t ttl) const {
-    size_t n = 0;
-    visit_live(shard, clock, ttl, [&](const Entry&) { ++n; });
-    return n;
+    return uint64_t{sums[0]} + sums[1] + sums[2] + sums[3];
 }
 
 std::vector<HashTable::Entry> HashTable::list(unsigned shard, uint32_t clock, uint32_t ttl, bool sorted) const {
-    std::vector<Entry> entries;
-    entries.reserve(count(shard, clock, ttl));
-    visit_live(shard, clock, ttl, [&](const Entry& entry) { entries.push_back(entry); });
+    std::vector<Entry> entries(count(shard, clock, ttl) + 1);
+    Entry* next = entries.data();
+    for (unsigned number = shard * (PARTS / SHARDS); number < (shard + 1) * (PARTS / SHARDS); ++number) {
+        const Place& place = places_[number];
+        for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {  // taken or not is a coin's throw, so it is no branch
+                *next = {bucket->ids[i], bucket->rows[i] - Bucket::FIRST, bucket->stamps[i]};
+                next += (bucket->rows[i] >= Bucket::FIRST) & (clock - bucket->stamps[i] <= ttl);
+            }
+        }
+    }
+    entries.pop_back();
     if (sorted) {
         std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.id < b.id; });
     }
@@ -362,7 +375,11 @@ HashCounters HashTable::counters() const {
     }
     sum.missed = missed_.load(std::memory_order_relaxed);
     std::lock_guard<std::mutex> guard(levels_mutex_);
-    for (const Level& level : levels_) sum.index_bytes += level.pages.size();
+    for (const Level& level : levels_) {
+        size_t pages = 0;
+        for (uint32_t parts : level.parts_in_page) pages += parts != 0;
+        sum.index_bytes += std::min(level.pages.size(), pages * HUGE_PAGE_BYTES);
+    }
     sum.row_bytes = rows_.size_bytes();
     return sum;
 }

@@ -29,6 +29,8 @@ Pages::~Pages() {
     if (data_ != nullptr) munmap(data_, size_);
 }
 
+void Pages::release(size_t offset, size_t bytes) noexcept { madvise(data_ + offset, bytes, MADV_DONTNEED); }
+
 Pages::Pages(Pages&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 

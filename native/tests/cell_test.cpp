@@ -52,14 +52,14 @@ void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
         ~Freed() { std::free(data); }
     } freed{source};
     const CellPlace place{0, cell.size()};
-    const CellDecoder decoder(source, cell.size(), &place, 1);
+    const CellDecoder decoder(source, cell.size(), &place, 1, SIZE_MAX);
     std::vector<uint64_t> arena(decoder.arena().size_bytes / 8 + 1);
     auto* bytes = reinterpret_cast<uint8_t*>(arena.data());
     decoder.run(bytes);
     const DecodedCell& found = decoder.cells()[0];
     if (found.layout != Layout::ids && found.layout != Layout::distinct) return;
     const auto at = [&](const Part& part, size_t section, size_t item) {
-        return part.is_mapped ? source + part.at : bytes + section + part.at * item;
+        return (part.is_mapped ? source : bytes + section) + part.at * item;
     };
     const auto* ids = reinterpret_cast<const uint64_t*>(at(found.ids, 0, 8));
     std::vector<uint64_t> data(ids, ids + found.ids.size);

@@ -49,9 +49,24 @@ class DecodedRow:
     def byte_sizes(self) -> list[int]: ...
 
     @property
-    def cells(self) -> list[tuple[Any, ...]]:
+    def mapped_words(self) -> tuple[list[int], list[int]]: ...
+
+    @property
+    def mapped_ints(self) -> tuple[list[int], list[int]]: ...
+
+    @property
+    def mapped_floats(self) -> tuple[list[int], list[int]]: ...
+
+    @property
+    def mapped_bytes(self) -> tuple[list[int], list[int]]:
         """
-        (layout, shape or None for rank 1, places…): a piece's number, or (offset, size) in the source.
+        Pieces left where they lie in the source: first items, and the ones after the last.
+        """
+
+    @property
+    def cells(self) -> tuple[list[int], list[Any], list[int], list[int], list[int]]:
+        """
+        Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.
         """
 
     def gather(self) -> tuple[Any, list[int]]:
@@ -62,7 +77,7 @@ class RowDecoder:
 
     def __init__(self, kept_bytes: int) -> None: ...
 
-    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)]) -> DecodedRow:
+    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool) -> DecodedRow:
         """
         The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
         """

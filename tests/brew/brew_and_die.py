@@ -9,18 +9,23 @@ import signal
 import sys
 from pathlib import Path
 
-from samovar.brew.groups import Tally
+from samovar.brew.progress import Progress
 from samovar.brew.recipe import Recipe
 from samovar.brew.stage import brew
 
 
 def main(folder: Path, num_minibatches: int) -> None:
-    def die(tally: Tally) -> None:
-        if tally.num_batches == num_minibatches:
-            os.kill(os.getpid(), signal.SIGKILL)
+    class Deadly(Progress):
+        num_batches = 0
+
+        def reach(self, done: float) -> None:
+            super().reach(done)
+            self.num_batches += self.state.phase == "writing"
+            if self.num_batches == num_minibatches:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     tree = json.loads((folder / "recipe.json").read_text())
-    brew(Recipe.load(tree, "recipe.json"), tree, folder, folder / "table", watch=die)
+    brew(Recipe.load(tree, "recipe.json"), tree, folder, folder / "table", progress=Deadly())
     status = Path("/proc/self/status").read_text().splitlines()
     print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
 

@@ -14,6 +14,7 @@ from samovar.tables.record import RecordValue, make_values
 from samovar.tables.schema import Value
 
 COMPRESSIONS = ["zstd", "zstd:1", "lz4", "none"]
+LARGE = 1 << 24
 BAG = ColumnSchema("c", "categorical", 1, "uint64")
 REAL = ColumnSchema("c", "real", 1, "float")
 KEY = ColumnSchema("c", "key", 1, "string")
@@ -26,7 +27,7 @@ def decode(*cells: bytes) -> list[RecordValue]:
         placed = place_cell(cell, len(data))
         places.append((len(data), len(placed)))
         data += placed
-    decoded = RowDecoder(1 << 20).decode(data, np.array(places, np.uint64).reshape(-1, 2))
+    decoded = RowDecoder(1 << 20).decode(data, np.array(places, np.uint64).reshape(-1, 2), max_bytes=LARGE)
     names = [str(index) for index in range(len(cells))]
     return list(make_values(names, decoded, data).values())
 
@@ -137,7 +138,7 @@ def test_without_compression_ids_stay_plain_so_that_nothing_is_copied() -> None:
 def test_uncompressed_cells_are_views_of_the_source() -> None:
     cell = encode_cell(REAL, np.arange(4, dtype=np.float32), Compression.parse("none"))
     source = bytearray(place_cell(cell, 0))
-    decoded = RowDecoder(1 << 20).decode(source, np.array([[0, len(source)]], np.uint64))
+    decoded = RowDecoder(1 << 20).decode(source, np.array([[0, len(source)]], np.uint64), max_bytes=LARGE)
     tensor = make_values(["c"], decoded, source)["c"]
     assert isinstance(tensor, torch.Tensor)
     source[-4:] = np.float32(9).tobytes()
@@ -213,17 +214,17 @@ def test_every_flipped_bit_is_found(flip: int) -> None:
             bad = bytearray(cell)
             bad[place] ^= 1 << flip
             with pytest.raises(ValueError, match=r"^\(.*, 0\)$"):
-                RowDecoder(1 << 20).decode(bad, np.array([[0, len(bad)]], np.uint64))
+                RowDecoder(1 << 20).decode(bad, np.array([[0, len(bad)]], np.uint64), max_bytes=LARGE)
 
 
 def test_a_cell_that_is_cut_or_lies_outside_is_found() -> None:
     cell = encode_cell(BAG, Ids(np.arange(60, dtype=np.uint64), np.full(20, 3, np.int32)), Compression())
     for size in range(len(cell)):
         with pytest.raises(ValueError, match=r", 0\)$"):
-            RowDecoder(0).decode(cell, np.array([[0, size]], np.uint64))
+            RowDecoder(0).decode(cell, np.array([[0, size]], np.uint64), max_bytes=LARGE)
     for place in ([0, len(cell) + 1], [1, len(cell)], [2**64 - 1, 2], [len(cell) + 1, 0]):
         with pytest.raises(ValueError, match="beyond the end of its file"):
-            RowDecoder(0).decode(cell, np.array([place], np.uint64))
+            RowDecoder(0).decode(cell, np.array([place], np.uint64), max_bytes=LARGE)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from tests.tables.making import SCHEMA, add_version, make_minibatch, make_table
 
 import samovar
 from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
+from samovar.native import hash_bytes
 from samovar.store import LocalStore, MemoryStore, Store, write_file
 from samovar.tables import Bag, ColumnSchema, Ids, Minibatch, Record, TableSchema, open_table
+from samovar.tables import table as table_module
 from samovar.tables import writer as table_writer
-from samovar.tables.reader import ReaderState
+from samovar.tables.reader import ReaderState, Reading
 from samovar.testing.store import CountingStore
 
 
@@ -85,6 +87,31 @@ def test_tensors_changed_in_place_are_read_as_they_were_the_next_time(tmp_path: 
         assert isinstance(price, torch.Tensor)
         price += 1
     assert [plain(record) for record in table.read()] == before
+
+
+def test_an_uncompressed_table_is_checked_when_it_is_first_read_and_when_its_file_has_changed(tmp_path: Path) -> None:
+    table = make_table(LocalStore(tmp_path), 20, compression="none")
+    path = tmp_path / table.manifests[0].segment.files[0].path
+    whole = path.read_bytes()
+    (block, *_) = table._blocks(0, 20, list(range(6)), 1 << 30)
+    cell = block.file.cells[5, 1]
+    damaged = bytearray(whole)
+    damaged[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
+    path.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(Damaged, match="row 5, column 'words': its cell is damaged"):
+            list(table.read())
+    path.write_bytes(whole)
+    before = [plain(record) for record in table.read()]
+    assert [plain(record) for record in table.read()] == before
+    path.write_bytes(damaged)
+    with pytest.raises(Damaged, match="row 5, column 'words': its cell is damaged"):
+        list(table.read())
+
+
+def test_one_parser_is_enough_where_nothing_is_decompressed() -> None:
+    assert Reading.choose(None, None, None, is_light=True).num_parsers == 1
+    assert Reading.choose(None, 3, None, is_light=True).num_parsers == 3
 
 
 def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None:
@@ -285,6 +312,40 @@ def test_a_row_over_the_limit_is_refused_with_its_column_sizes(store: Store, mon
         BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes; .*the largest columns: factors [\d,]+, "
     ):
         make_table(store, 2)
+
+
+def test_a_row_that_is_small_only_when_compressed_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_writer, "MAX_ROW_MEMORY", 1000)
+    with pytest.raises(BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes of memory; .* 1,000, "):
+        make_table(store, 2)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+def test_a_small_cell_that_claims_gigabytes_is_damaged_and_takes_no_memory(tmp_path: Path, compression: str) -> None:
+    table = make_table(LocalStore(tmp_path), 20, compression=compression)
+    path = tmp_path / table.manifests[0].segment.files[0].path
+    column = table.columns.index("price")
+    (block, *_) = table._blocks(0, 20, [column], 1 << 30)
+    offset, size, _ = block.file.cells[5, column].tolist()
+    data = bytearray(path.read_bytes())
+    head = np.frombuffer(data, np.uint8, 56, offset)
+    head[12:16].view(np.uint32)[0] = 1 << 30  # items
+    head[40:48].view(np.uint64)[0] = 4 << 30  # bytes before compression
+    padding, head[10] = int(head[10]), 0
+    seed = hash_bytes(head[:48].tobytes())
+    head[10] = padding
+    payload = bytes(data[offset + 56 + padding : offset + size])
+    head[48:56].view(np.uint64)[0] = hash_bytes(payload, seed)
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match=r"row 5, column 'price': its cell (claims to be larger in memory|is cut)"):
+        list(table.read(["price"]))
+
+
+def test_a_row_that_claims_more_memory_than_any_may_is_damaged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(store, 5)
+    monkeypatch.setattr(table_module, "MAX_ROW_MEMORY", 1000)
+    with pytest.raises(Damaged, match=r"row 1 claims [\d,]+ bytes of memory; expected at most 1,000"):
+        list(table.read())
 
 
 def test_the_public_names_are_there() -> None:

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "samovar/codec.h"
@@ -71,10 +72,10 @@ public:
 
 // Where a part of a decoded cell lies: in its section of the arena, or, not copied, in the source.
 struct Part {
-    size_t at = 0;  // items from the section's start; bytes from the source's start
+    size_t at = 0;  // items from the start of the section, or of the source
     size_t size = 0;
     bool is_mapped = false;
-    size_t piece = 0;  // which piece of its section it is
+    size_t piece = 0;  // which piece of its section it is, or which of the section's mapped pieces
 };
 
 struct DecodedCell {
@@ -91,34 +92,40 @@ struct CellPlace {
     uint64_t size;
 };
 
-// Items of one type, end to end, piece after piece.
+// Items of one type: those in the arena end to end, piece after piece, and those that stay in the source.
 struct Section {
     std::vector<size_t> sizes;  // items a piece
     size_t num_items = 0;
     size_t at = 0;  // bytes from the arena's start
+    std::vector<std::pair<size_t, size_t>> mapped;  // first item and the one after the last, counted in the source
     Part take(size_t size);
+    Part map(size_t first, size_t size);
 };
 
 struct Arena {
     Section words, ints, floats, bytes;
     size_t size_bytes = 0;
+    void lay_out();  // puts section after section
 };
 
 // Decodes cells of one buffer: the constructor checks every header and plans the arena, `run` fills it. Both throw
 // CellError. What a checksum lets through is still checked: no cell makes anybody read outside its parts.
+// `are_checked` says that the same bytes had the right checksums before: then a cell that stays where it lies is only
+// brought into memory, so that who uses it does not wait for the disk.
 class CellDecoder {
 public:
-    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells);
+    // A cell that would make the arena larger than `max_bytes` lies about itself: small cells can claim any size.
+    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells, size_t max_bytes);
 
     const Arena& arena() const noexcept { return arena_; }
     const std::vector<DecodedCell>& cells() const noexcept { return cells_; }
-    void run(uint8_t* arena) const;
+    void run(uint8_t* arena, bool are_checked = false) const;
 
 private:
     void plan(size_t index);
     void plan_mapped(size_t index, size_t payload_at);
     Part share_ones(size_t count);
-    void decode(size_t index, uint8_t* arena) const;
+    void decode(size_t index, uint8_t* arena, bool is_checked) const;
     void decode_bag(const DecodedCell& cell, const CellHeader& header, const uint8_t* payload, size_t size,
                     uint8_t* arena) const;
 

@@ -1,8 +1,8 @@
 // id -> row of floats, with a life span for every id. Knows nothing of bags, gradients or optimizers.
 //
-//   mix(id)   part (6 bits) | home bucket (as many bits as the part needs) | ...
+//   mix(id)   part (8 bits) | home bucket (as many bits as the part needs) | ...
 //   part      buckets of one cache line each: 4 x (id, row + 2, stamp); a full bucket overflows into the next
-//   shard     8 parts: the unit in which a table is stored. The function id -> shard is part of the format
+//   shard     32 parts: the unit in which a table is stored. The function id -> shard is part of the format
 //   rows      apart, in chunks that never move: [weights | optimizer state]
 //
 // One miss finds an id, its row's number and its stamp; the next one is the row itself. A part grows alone, and the
@@ -44,7 +44,7 @@ struct HashCounters {
 
 class HashTable {
 public:
-    static constexpr unsigned PART_BITS = 6;
+    static constexpr unsigned PART_BITS = 8;
     static constexpr unsigned PARTS = 1u << PART_BITS;
     static constexpr unsigned SHARDS = 8;
     static constexpr uint32_t NEVER = UINT32_MAX;  // a ttl that nothing outlives
@@ -123,10 +123,11 @@ private:
         uint64_t inserted = 0, reset = 0, freed = 0;
         std::vector<uint32_t> free_rows;
     };
-    // All parts of one size; memory that no part uses any more goes back.
+    // All parts of one size. Memory goes back a huge page at a time, when the last part has left it.
     struct Level {
         Pages pages;
         unsigned parts = 0;
+        std::vector<uint32_t> parts_in_page;
     };
 
     static size_t home(const Place& place, uint64_t hash) noexcept {
@@ -144,10 +145,9 @@ private:
     uint32_t take_row(Part& part);
     void rebuild(unsigned number, unsigned log2);
     void enter_level(unsigned number, unsigned log2);
+    void leave_level(unsigned number, unsigned log2);
     uint32_t limit_of(unsigned number, unsigned log2) const noexcept;
     void prefetch_row(const float* row) const noexcept;
-    template <typename Visit>
-    void visit_live(unsigned shard, uint32_t clock, uint32_t ttl, const Visit& visit) const;
     template <bool ALL>
     void find_or_insert_range(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
                               float** rows);

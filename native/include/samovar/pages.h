@@ -18,6 +18,9 @@ public:
     Pages(Pages&& other) noexcept;
     Pages& operator=(Pages&& other) noexcept;
 
+    // Gives memory back; it reads as zeros again.
+    void release(size_t offset, size_t bytes) noexcept;
+
     uint8_t* data() const noexcept { return data_; }
     size_t size() const noexcept { return size_; }
 

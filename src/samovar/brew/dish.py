@@ -1,7 +1,7 @@
 """What is to be brewed, decided before the first row is read: converters, order, and streams of sorted rows.
 Writes nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,10 @@ from typing import Any
 from samovar.brew.converters import Converter
 from samovar.brew.engines import Engine, find_engine
 from samovar.brew.factors import Factors, find_converters, require_column
-from samovar.brew.formats import read_in_order, scan_schema
+from samovar.brew.formats import count_rows, read_in_order, scan_schema
 from samovar.brew.minibatches import Ingredient, make_schema
 from samovar.brew.order import GRANULAR, Order
+from samovar.brew.progress import Progress
 from samovar.brew.recipe import Recipe, RecipeTable
 from samovar.brew.shapes import with_shapes
 from samovar.brew.sizes import parse_size
@@ -27,6 +28,8 @@ class Dish:
     order: Order
     batch_size: int
     compression: str
+    num_rows: Callable[[], int | None] = lambda: None
+    """How many there will be, where that is known once they are sorted."""
 
     @property
     def schema(self) -> TableSchema:
@@ -38,8 +41,11 @@ def find_recipe_sources(recipe: Recipe, folder: Path) -> dict[str, Source]:
     return {key: find_source(each.source, folder, each.factors.text_columns) for key, each in _tables(recipe).items()}
 
 
-def prepare_recipe(recipe: Recipe, sources: Mapping[str, Source], engine: Engine | None = None) -> Dish:
+def prepare_recipe(
+    recipe: Recipe, sources: Mapping[str, Source], engine: Engine | None = None, progress: Progress | None = None
+) -> Dish:
     engine = engine or find_engine("duckdb", parse_size(recipe.memory_limit))
+    engine.progress = progress
     seed = recipe.shuffle.seed if recipe.shuffle else None
     ingredients = []
     for key, table in _tables(recipe).items():
@@ -48,7 +54,20 @@ def prepare_recipe(recipe: Recipe, sources: Mapping[str, Source], engine: Engine
         converters = with_shapes(find_converters(schema, factors, source.name), source, schema)
         query = make_query(source, schema, tuple(factors.columns), recipe.order, recipe.clock, seed)
         ingredients.append(Ingredient(source, engine.sorted(query), converters))
-    return Dish(ingredients, recipe.order, recipe.batch_size, recipe.compression)
+
+    def num_rows() -> int | None:
+        return None if progress is None else _count(recipe, sources["source"], progress)
+
+    return Dish(ingredients, recipe.order, recipe.batch_size, recipe.compression, num_rows)
+
+
+def _count(recipe: Recipe, source: Source, progress: Progress) -> int | None:
+    """Joined tables have the same rows. How many lie between two dates is not known, nor how many rows a text has until
+    all of them went into a sort."""
+    if recipe.hours != (None, None):
+        return None
+    is_counted = recipe.order.key and not recipe.tables and all(file.format != "parquet" for file in source.files)
+    return progress.num_sorted_rows if is_counted else count_rows(source)
 
 
 def _tables(recipe: Recipe) -> dict[str, RecipeTable]:

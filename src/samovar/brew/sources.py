@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -63,12 +63,14 @@ def find_source(
     return Source(", ".join(map(str, listed)), files, frozenset(text_columns))
 
 
-def fingerprint(path: Path) -> dict[str, str | int]:
-    """What a file is, wherever it lies: its name, its size, and the XXH64 of its content."""
+def fingerprint(path: Path, watch: Callable[[int], None] = lambda num_bytes: None) -> dict[str, str | int]:
+    """What a file is, wherever it lies: its name, its size, and the XXH64 of its content. `watch` hears of each
+    piece."""
     hasher = Hasher()
     with path.open("rb") as file:
         while piece := file.read(_PIECE_BYTES):
             hasher.update(piece)
+            watch(len(piece))
     return {"name": path.name, "size_bytes": path.stat().st_size, "xxh64": f"{hasher.digest():016x}"}
 
 

@@ -18,6 +18,7 @@ from samovar.brew.dish import Dish, TableConfig, find_order, find_recipe_sources
 from samovar.brew.engines import find_engine
 from samovar.brew.groups import Tally
 from samovar.brew.minibatches import make_minibatches
+from samovar.brew.progress import Progress
 from samovar.brew.recipe import Recipe
 from samovar.brew.sizes import parse_size
 from samovar.brew.sources import Source, fingerprint
@@ -33,9 +34,6 @@ from samovar.tables.schema import Minibatch
 from samovar.tables.writer import write_segment
 
 KIND = "table"
-Watch = Callable[[Tally], None]
-"""Called after each minibatch."""
-
 _NOT_OF_A_LIVE_TABLE = ("source", "start_date", "end_date")  # each append has its own
 
 
@@ -59,11 +57,14 @@ class Job:
     sources: Mapping[str, Source]
     """By the config key that names them."""
     prepare: Callable[[], Dish]
-    watch: Watch
+    progress: Progress
 
     def fingerprints(self) -> dict[str, list[dict[str, str | int]]]:
         """Names, sizes and hashes of all files: the same wherever the files lie."""
-        return {key: [fingerprint(file.path) for file in source.files] for key, source in self.sources.items()}
+        paths = {key: [file.path for file in source.files] for key, source in self.sources.items()}
+        size = sum(path.stat().st_size for some in paths.values() for path in some)
+        self.progress.begin("fingerprinting sources", size, "bytes")
+        return {key: [fingerprint(path, self.progress.advance) for path in some] for key, some in paths.items()}
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,13 @@ def brew(
     result: Path,
     *,
     append: bool = False,
-    watch: Watch = lambda tally: None,
+    progress: Progress | None = None,
 ) -> Brewed:
     """`config` is the recipe as it was given; its relative paths begin at `folder`."""
+    progress = progress or Progress()
     sources = find_recipe_sources(recipe, folder)
     kept = {key: value for key, value in config.items() if key != "result"}
-    job = Job(result, kept, sources, lambda: prepare_recipe(recipe, sources), watch)
+    job = Job(result, kept, sources, lambda: prepare_recipe(recipe, sources, progress=progress), progress)
     if not append:
         return _brew_whole(job)
     if not recipe.order.is_online:
@@ -145,13 +147,14 @@ def format_tensor_table(
         ],
     }
     sources = {f"tables[{number}].table": table.source for number, table in enumerate(tables)}
-    return _brew_whole(Job(Path(result_table), config, sources, prepare, lambda tally: None))
+    return _brew_whole(Job(Path(result_table), config, sources, prepare, Progress()))
 
 
 def _brew_whole(job: Job) -> Brewed:
     directory = ResultDirectory(LocalStore(job.directory))
     fingerprints = job.fingerprints()
     plan = Plan(KIND, job.config, sources=_lineage(job, fingerprints))
+    job.progress.begin("learning types")
     dish = None if directory.is_finished else job.prepare()  # a mistake is told before there is a directory
     with begin(directory, plan) as result:
         if dish is None or result.is_finished:
@@ -159,7 +162,7 @@ def _brew_whole(job: Job) -> Brewed:
         result.restore()
         tally = Tally()
         if not list_versions(directory.store):  # a kill may have come between the manifest and the finish
-            _write(result, dish, _Version([], directory.id, fingerprints), tally, job.watch)
+            _write(result, dish, _Version([], directory.id, fingerprints), tally, job.progress)
         result.finish(None, {"version": 1}, table_inventory(directory.store))
         return Brewed(job.directory, 1, tally, result.notes)
 
@@ -168,17 +171,19 @@ def _brew_more(job: Job, stop: int | None) -> Brewed:
     """A live table: each call adds a version of whole hours, and none finishes it."""
     directory = ResultDirectory(LocalStore(job.directory))
     config = {key: value for key, value in job.config.items() if key not in _NOT_OF_A_LIVE_TABLE}
-    dish, fingerprints = job.prepare(), job.fingerprints()
+    fingerprints = job.fingerprints()
+    job.progress.begin("learning types")
+    dish = job.prepare()
     with begin(directory, Plan(KIND, {"live": True, **config})) as result:
         result.restore()
         before = read_manifests(directory.store) if list_versions(directory.store) else []
         table_id = before[0].table_id if before else _digest([directory.id, fingerprints])
         version, tally = _Version(before, table_id, fingerprints, True, stop), Tally()
-        _write(result, dish, version, tally, job.watch)
+        _write(result, dish, version, tally, job.progress)
         return Brewed(job.directory, version.number, tally, result.notes)
 
 
-def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, watch: Watch) -> None:
+def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, progress: Progress) -> None:
     """One segment, and the manifest that makes it count."""
     store = result.directory.store
     schema, compression = dish.schema, Compression.parse(dish.compression)
@@ -194,7 +199,7 @@ def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, watc
         segment = write_segment(
             store,
             schema,
-            _watched(_after(rows, complete_until, store.name), tally, watch),
+            _watched(_after(rows, complete_until, store.name), tally, dish, progress),
             number=version.number,
             first_row=version.first_row,
             compression=compression,
@@ -220,9 +225,12 @@ def _after(rows: Iterator[Minibatch], complete_until: int | None, where: str) ->
         yield row
 
 
-def _watched(rows: Iterator[Minibatch], tally: Tally, watch: Watch) -> Iterator[Minibatch]:
-    for row in rows:
-        watch(tally)
+def _watched(rows: Iterator[Minibatch], tally: Tally, dish: Dish, progress: Progress) -> Iterator[Minibatch]:
+    """The first minibatch comes when all is sorted."""
+    for index, row in enumerate(rows):
+        if index == 0:
+            progress.begin("writing", dish.num_rows())
+        progress.reach(tally.num_rows)
         yield row
 
 

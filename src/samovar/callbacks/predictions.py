@@ -7,7 +7,6 @@ model_hour  of an online model: the last hour that it was trained on
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -57,8 +56,8 @@ class PredictionFile:
         }
         arrays = {**keys, **targets, **{name: _lists(array) for name, array in outputs.items()}}
         if self.model_hour is not None:
-            hour = datetime.fromtimestamp(self.model_hour, UTC)
-            arrays[MODEL_HOUR] = pa.array([hour] * record.num_examples, pa.timestamp("s", "UTC"))
+            hour = pa.scalar(self.model_hour, pa.timestamp("s", "UTC"))
+            arrays[MODEL_HOUR] = pa.repeat(hour, record.num_examples)
         self._refuse_repeated(outputs, [*keys, *targets])
         self._pending.append(pa.record_batch(list(arrays.values()), names=list(arrays)))
         self.num_examples += record.num_examples

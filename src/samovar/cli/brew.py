@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 def brew(
@@ -18,21 +17,19 @@ def brew(
 
     Example: samovar brew clicks.json --conf '{"batch_size": 512}' --out tables/clicks
     """
+    from samovar.brew.progress import Progress
     from samovar.brew.recipe import Recipe
     from samovar.brew.stage import brew as brew_recipe
+    from samovar.cli.progress import shown
     from samovar.config import merge, parse_override, read_config
 
     tree = merge(read_config(recipe), *map(parse_override, conf or []))
     loaded = Recipe.load(tree, str(recipe))
     result = out or recipe.parent / (loaded.result or recipe.stem)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("rows", total=None)
-        done = brew_recipe(
-            loaded, tree, recipe.parent, result, append=append,
-            watch=lambda tally: progress.update(task, completed=tally.num_rows),
-        )  # fmt: skip
+    progress = Progress()
+    with shown(progress, console):
+        done = brew_recipe(loaded, tree, recipe.parent, result, append=append, progress=progress)
     for note in done.notes:
         console.print(note, markup=False)
     if done.tally is None:

@@ -7,9 +7,11 @@ Expired rows are left out: at its next use such an id begins anew either way. Th
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -97,15 +99,19 @@ def _check_table(core: Embedding, name: str, table: int, state: Mapping[str, Any
 def _load_table(core: Embedding, name: str, table: int, state: Mapping[str, Any]) -> Loading:
     num_rows = sum(shard["ids"].shape[0] for shard in state["shards"])
     loading = core.load(table, state["optimizer"], num_rows)
-    for number, shard in enumerate(state["shards"]):
+
+    def load_shard(number: int) -> None:
         try:
-            for ids, stamps, rows in _pieces(shard):
+            for ids, stamps, rows in _pieces(state["shards"][number]):
                 loading.insert(number, ids, stamps, rows)
         except ValueError as error:
             raise Damaged(
                 f"state of hash table {name!r}, shard {number}: {error}; expected each id once, a stamp and "
                 f"{state['width']} floats for each: restore a copy"
             ) from error
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        list(threads.map(load_shard, range(SHARDS)))
     return loading
 
 

@@ -73,6 +73,11 @@ class RowDecoder:
     def __init__(self, kept_bytes: int) -> None:
         self._decoder = _native.RowDecoder(kept_bytes)
 
-    def decode(self, source: Buffer, places: NDArray[np.uint64]) -> _native.DecodedRow:
-        """The cells at the rows [offset, size] of `places`; ValueError(what, number of the cell) for a bad one."""
-        return self._decoder.decode(source, places)
+    def decode(
+        self, source: Buffer, places: NDArray[np.uint64], *, max_bytes: int, are_checked: bool = False
+    ) -> _native.DecodedRow:
+        """The cells at the rows [offset, size] of `places`; ValueError(what, number of the cell) for a bad one.
+
+        `max_bytes` is the most memory that they may take: a few bytes can claim any size. `are_checked` if these bytes
+        were decoded before: what stays where it lies is then not summed up once more."""
+        return self._decoder.decode(source, places, max_bytes, are_checked)

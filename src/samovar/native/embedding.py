@@ -2,6 +2,7 @@
 at the border itself would cost as much as its lookup. Not among the room's names, because it needs torch."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -159,11 +160,23 @@ class Embedding:
         listing = _native.Listing(self._core, table, shard, clock, is_sorted)
         width = self.width(table) if field == "rows" else 1
         dtype: Any = {"ids": np.uint64, "stamps": np.uint32, "rows": np.float32}[field]
-        buffer = np.empty(max(_CHUNK_BYTES // np.dtype(dtype).itemsize // width, 1) * width, dtype)
-        for start in range(0, len(listing), len(buffer) // width):
-            piece = buffer[: min(len(buffer), (len(listing) - start) * width)]
+        rows_a_piece = max(_CHUNK_BYTES // np.dtype(dtype).itemsize // width, 1)
+        buffers = [np.empty(min(rows_a_piece, len(listing)) * width, dtype) for _ in range(2)]
+
+        def fill(number: int) -> memoryview:
+            start = number * rows_a_piece
+            piece = buffers[number % 2][: min(rows_a_piece, len(listing) - start) * width]
             getattr(listing, field)(start, piece)
-            yield piece.view(np.uint8).data
+            return piece.view(np.uint8).data
+
+        num_pieces = -(-len(listing) // rows_a_piece)
+        with ThreadPoolExecutor(1) as ahead:  # one piece is gathered while the one before is written
+            pending = [ahead.submit(fill, 0)] if num_pieces else []
+            for number in range(num_pieces):
+                ready = pending.pop().result()
+                if number + 1 < num_pieces:
+                    pending.append(ahead.submit(fill, number + 1))
+                yield ready
 
     def load(self, table: int, kind: str, num_rows: int) -> "Loading":
         return Loading(self._core, table, kind, num_rows)

@@ -5,7 +5,7 @@ exactly one caller win. A lease (lease.py) is built from the second, so every co
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -148,6 +148,10 @@ class Store(ABC):
     def size(self, path: str) -> int | None:
         """The size of a file, None when there is none."""
         return next((entry.size for entry in self.list(path) if entry.path == path), None)
+
+    def stamp(self, path: str) -> Hashable | None:
+        """Another one after each change of a file; None where that cannot be known."""
+        return None
 
     def set_attributes(self, directory: str, **values: Json) -> Attributes:
         """Change some attributes, whatever others do at the same time. Not fenced: see `Lease.commit`."""

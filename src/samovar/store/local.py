@@ -15,7 +15,7 @@ import json
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -61,6 +61,11 @@ class LocalStore(Store):
             if os.fstat(descriptor).st_size == 0:
                 return memoryview(bytearray())  # an empty file cannot be mapped
             return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+
+    def stamp(self, path: str) -> Hashable:
+        with self._translated("read", path):
+            found = self._file(path).stat()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def create(self, path: str) -> Writer:
         target = self._file(path)

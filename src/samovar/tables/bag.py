@@ -23,7 +23,7 @@ class Bag:
     >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
     """
 
-    __slots__ = ("_data", "_later", "_number", "data_len", "inverse", "unique")
+    __slots__ = ("_data", "_later", "data_len", "inverse", "unique")
 
     def __init__(self, data: torch.Tensor, data_len: torch.Tensor) -> None:
         if data.dtype != torch.int64 or data.ndim != 1 or data_len.dtype != torch.int32:
@@ -32,11 +32,18 @@ class Bag:
                 "expected int64 of rank 1 and int32: convert them"
             )
         self._data: torch.Tensor | None = data
-        self._later: DataLater | None = None
-        self._number = 0
+        self._later: tuple[DataLater, int] | None = None
         self.data_len = data_len
         self.unique: torch.Tensor | None = None
         self.inverse: torch.Tensor | None = None
+
+    @classmethod
+    def of_checked(cls, data: torch.Tensor, data_len: torch.Tensor) -> "Bag":
+        """A bag of tensors that are known to have the right types, as those of a table are."""
+        bag = cls.__new__(cls)
+        bag._data, bag.data_len = data, data_len
+        bag._later = bag.unique = bag.inverse = None
+        return bag
 
     @classmethod
     def of_distinct(
@@ -44,19 +51,17 @@ class Bag:
         unique: torch.Tensor,
         inverse: torch.Tensor,
         data_len: torch.Tensor,
-        later: DataLater | None = None,
-        number: int = 0,
+        later: tuple[DataLater, int] | None = None,
     ) -> "Bag":
-        """A bag of distinct ids and positions (int32). `later[number]` gives its data when somebody asks: a whole
-        minibatch makes those of all its bags at once, and vouches that its ids are distinct."""
+        """A bag of distinct ids and positions (int32). `later` and a number in it give its data when somebody asks: a
+        whole minibatch makes those of all its bags at once, and vouches that its ids are distinct."""
         if later is None and (num_distinct := len(set(unique.reshape(-1).tolist()))) != unique.numel():
             raise BadInput(
                 f"Bag: {unique.numel()} ids in `unique`, but only {num_distinct} distinct ones; expected each once: "
                 "let torch.unique(data, return_inverse=True) make them"
             )
         bag = cls.__new__(cls)
-        bag._data = None
-        bag._later, bag._number = later, number
+        bag._data, bag._later = None, later
         bag.data_len, bag.unique, bag.inverse = data_len, unique, inverse
         return bag
 
@@ -65,7 +70,11 @@ class Bag:
         if self._data is None:
             assert self.unique is not None
             assert self.inverse is not None
-            self._data = self.unique[self.inverse.long()] if self._later is None else self._later[self._number]
+            if self._later is None:
+                self._data = self.unique[self.inverse.long()]
+            else:
+                later, number = self._later
+                self._data = later[number]
             self._later = None
         return self._data
 

@@ -1,5 +1,6 @@
 """The cells of a table's files: where they lie, and the bytes to decode them from. Knows no threads."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -66,6 +67,11 @@ class TableFile:
     def _mapped(self) -> memoryview:
         return self._store.map(self.entry.path)
 
+    @property
+    def stamp(self) -> Hashable | None:
+        """Another one when somebody changed the file; None where that cannot be known."""
+        return self._store.stamp(self.entry.path)
+
     def _check_size(self) -> None:
         """Before anything is mapped: a mapped file that was cut would end the process."""
         found = self._store.size(self.entry.path)
@@ -76,13 +82,15 @@ class TableFile:
                 "restore it from a copy, or brew the table again"
             )
 
-    def fetch(self, first: int, last: int, columns: list[int]) -> Source:
-        """The cells of the rows [first, last): mapped where the store can, else read, column by column."""
-        wanted = self.cells[first:last, columns]
+    def places(self, columns: list[int]) -> Places:
+        """Where the cells of some columns lie, [rows, columns, 2]."""
+        wanted = self.cells[:, columns]
         places = np.stack([wanted["offset"], wanted["size"].astype(np.uint64)], axis=2)
-        if self.can_map:
-            return Source(self._mapped, np.ascontiguousarray(places))
-        return self._read(places)
+        return np.ascontiguousarray(places)  # rows of it are then handed to the decoder as they are
+
+    def fetch(self, places: Places) -> Source:
+        """The cells at [rows, columns] of `places`: mapped where the store can, else read, column by column."""
+        return Source(self._mapped, places) if self.can_map else self._read(places)
 
     def _read(self, places: Places) -> Source:
         """Cells of a column that lie next to each other are read at once."""

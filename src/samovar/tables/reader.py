@@ -12,14 +12,18 @@ from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from samovar.errors import BadInput, Damaged
 from samovar.native import DecodedRow, RowDecoder
-from samovar.tables.files import Source, TableFile
+from samovar.tables.files import Places, Source, TableFile
 from samovar.tables.record import Record, make_rows
 
 ROWS_PER_BLOCK = 8
 DEFAULT_CACHE_BYTES = 64 << 20
 POOLED_BYTES = 64 << 20
+SPARE_BYTES = 4096  # of a block, for alignment; lengths that are all one are in memory, but not in its size: twice that
 
 
 @dataclass(frozen=True)
@@ -31,16 +35,18 @@ class Reading:
     max_cache_size: int
 
     @classmethod
-    def choose(cls, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Self:
-        """What the user gave, and for the rest what suits the machine."""
+    def choose(
+        cls, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None, *, is_light: bool = False
+    ) -> Self:
+        """What the user gave, and for the rest what suits the machine: one parser where there is little to parse, since
+        more of them only take the interpreter's lock from the consumer."""
         given = {"num_downloaders": num_downloaders, "num_parsers": num_parsers, "max_cache_size": max_cache_size}
         for name, value in given.items():
             if value is not None and value < 1:
                 raise BadInput(f"{name}: found {value}; expected 1 or more: give more, or leave it out")
         cores = os.cpu_count() or 1
-        return cls(
-            num_downloaders or min(4, cores), num_parsers or min(3, cores), max_cache_size or DEFAULT_CACHE_BYTES
-        )
+        enough = 1 if is_light else min(3, cores)
+        return cls(num_downloaders or min(4, cores), num_parsers or enough, max_cache_size or DEFAULT_CACHE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -66,27 +72,26 @@ class Block:
     """Some neighbouring rows of one file."""
 
     file: TableFile
-    first: int
-    """In the file."""
+    places: Places
+    """Of the wanted cells in the file, [rows, columns, 2]."""
     row: int
     """In the table, of the first."""
     hours: Sequence[tuple[int | None, int]]
     """Hour and number of examples of each row."""
     sizes: Sequence[int]
     """Memory that each row takes."""
+    checked: NDArray[np.bool_]
+    """Which rows had the right checksums when they were read before; the parser writes here."""
 
 
 class TableReader(Iterator[Record]):
     """Hands out records one by one. Close it, or read to the end."""
 
-    def __init__(
-        self, blocks: Iterator[Block], columns: Sequence[tuple[int, str]], start: ReaderState, reading: Reading
-    ) -> None:
+    def __init__(self, blocks: Iterator[Block], start: ReaderState, reading: Reading) -> None:
         self._start = start
         self.position = start.row
         """The next row to hand out."""
-        self._numbers = [number for number, _ in columns]
-        self._names = [name for _, name in columns]
+        self._names = start.columns
         self._reading = reading
         self._decoder = RowDecoder(POOLED_BYTES)
         self._records = self._read(blocks)
@@ -138,17 +143,21 @@ class TableReader(Iterator[Record]):
         """None when the bytes need no fetching."""
         if block.file.can_map:
             return None
-        return downloaders.submit(block.file.fetch, block.first, block.first + len(block.sizes), self._numbers)
+        return downloaders.submit(block.file.fetch, block.places)
 
     def _parse(self, block: Block, download: Future[Source] | None) -> tuple[DecodedRow, Source]:
         """All cells of the block in one call, and nothing else: every line of Python here would fight with the
         consumer for the interpreter's lock, and lose more time on that than the line takes."""
-        if download is not None:
-            source = download.result()
-        else:
-            source = block.file.fetch(block.first, block.first + len(block.sizes), self._numbers)
+        source = block.file.fetch(block.places) if download is None else download.result()
         try:
-            return self._decoder.decode(source.data, source.places.reshape(-1, 2)), source
+            decoded = self._decoder.decode(
+                source.data,
+                source.places.reshape(-1, 2),
+                max_bytes=2 * sum(block.sizes) + SPARE_BYTES,
+                are_checked=bool(block.checked.all()),
+            )
+            block.checked[:] = True
+            return decoded, source
         except ValueError as error:
             what, cell = error.args
             row, column = divmod(cell, len(self._names))

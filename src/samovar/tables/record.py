@@ -1,19 +1,21 @@
 """One minibatch as it was read: names to tensors. Knows no files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from samovar.errors import UnknownColumn
 from samovar.native import DecodedRow
 from samovar.tables.bag import Bag
-from samovar.tables.cell import DENSE, DISTINCT_IDS, OPAQUE, read_keys
+from samovar.tables.cell import DENSE, OPAQUE, PLAIN_IDS, read_keys
 
 RecordValue: TypeAlias = Bag | torch.Tensor | pa.Array
+Cell: TypeAlias = tuple[int, Any, int, int, int]
+"""layout, shape, and the numbers of its pieces: native's DecodedRow.cells"""
 
 
 class Record(Mapping[str, RecordValue]):
@@ -41,6 +43,12 @@ class Record(Mapping[str, RecordValue]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def values(self) -> ValuesView[RecordValue]:
+        return self._values.values()  # what Mapping offers would look up name after name
+
+    def items(self) -> ItemsView[str, RecordValue]:
+        return self._values.items()
+
     def __repr__(self) -> str:
         return f"Record(row {self.row}, {self.num_examples} examples, {', '.join(self._values)})"
 
@@ -56,56 +64,62 @@ def make_rows(
 ) -> Iterator[dict[str, RecordValue]]:
     """Tensors over decoded minibatches, one after the other."""
     maker = _Maker(decoded, source)
-    cells = decoded.cells
-    for row in range(num_rows):
-        of_row = cells[row * len(names) : (row + 1) * len(names)]
-        yield {name: maker.make(cell) for name, cell in zip(names, of_row, strict=True)}
+    cells = zip(*decoded.cells, strict=True)
+    for _ in range(num_rows):
+        yield maker.make(names, cells)
 
 
 class _Maker:
-    """Tensors over decoded cells. Each section is cut in one call: tensors made one by one would cost a third of the
-    decompression. A place is the number of a piece, or (offset, size) of what was not copied out of the source."""
+    """Tensors over decoded cells: of what was decoded each section is cut in one call, of what was left where it lies
+    each piece is a slice of the source. Every line here is paid for each tensor of each minibatch: made naively, they
+    cost as much as a third of the decompression."""
 
     def __init__(self, decoded: DecodedRow, source: Any) -> None:
-        self._decoded = decoded
-        self._source = source
-        self._words = _cut(decoded.words, decoded.word_sizes)
-        self._ints = _cut(decoded.ints, decoded.int_sizes)
-        self._floats = _cut(decoded.floats, decoded.float_sizes)
+        self._words = _pieces(decoded.words, decoded.word_sizes, source, decoded.mapped_words)
+        self._ints = _pieces(decoded.ints, decoded.int_sizes, source, decoded.mapped_ints)
+        self._floats = _pieces(decoded.floats, decoded.float_sizes, source, decoded.mapped_floats)
+        self._bytes = _split(decoded.bytes, decoded.byte_sizes) + _slice(source, np.uint8, decoded.mapped_bytes)
         self._gathered = _Gathered(decoded)
         self._num_distinct = 0
 
-    def make(self, cell: tuple[Any, ...]) -> RecordValue:
-        """The value of the next cell."""
-        layout, shape, place = cell[0], cell[1], cell[2]
-        if layout == DENSE:
-            items = self._floats[place] if type(place) is int else _map(self._source, place, torch.float32)
-            return items if shape is None else items.view(shape)
-        if layout == OPAQUE:
-            return read_keys(_bytes(place, self._decoded, self._source))
-        ids = self._words[place] if type(place) is int else _map(self._source, place, torch.int64)
-        lengths = self._int_piece(cell[4])
-        if shape is not None:
-            lengths = lengths.view(shape)
-        if layout != DISTINCT_IDS:
-            return Bag(ids, lengths)
-        bag = Bag.of_distinct(ids, self._int_piece(cell[3]), lengths, self._gathered, self._num_distinct)
-        self._num_distinct += 1
-        return bag
-
-    def _int_piece(self, place: Any) -> torch.Tensor:
-        return self._ints[place] if type(place) is int else _map(self._source, place, torch.int32)
+    def make(self, names: Sequence[str], cells: Iterator[Cell]) -> dict[str, RecordValue]:
+        """The values of the next minibatch: takes one cell a name."""
+        words, ints, floats = self._words, self._ints, self._floats
+        values: dict[str, RecordValue] = {}
+        for name, (layout, shape, piece, lengths, positions) in zip(names, cells, strict=False):  # more follow
+            if layout == DENSE:
+                values[name] = floats[piece] if shape is None else floats[piece].view(shape)
+            elif layout == OPAQUE:
+                values[name] = read_keys(self._bytes[piece])
+            else:
+                data_len = ints[lengths] if shape is None else ints[lengths].view(shape)
+                if layout == PLAIN_IDS:
+                    values[name] = Bag.of_checked(words[piece], data_len)
+                else:
+                    later = (self._gathered, self._num_distinct)
+                    values[name] = Bag.of_distinct(words[piece], ints[positions], data_len, later)
+                    self._num_distinct += 1
+        return values
 
 
-def _cut(section: NDArray[Any], sizes: list[int]) -> Sequence[torch.Tensor]:
-    return torch.from_numpy(section).split_with_sizes(sizes) if sizes else ()
+def _pieces(
+    section: NDArray[Any], sizes: list[int], source: Any, mapped: tuple[list[int], list[int]]
+) -> Sequence[torch.Tensor]:
+    """First those in memory of our own, then those in the source."""
+    # "unsafe" is about gradients through the parts; that these are not tied to each other is what is wanted
+    pieces = torch.from_numpy(section).unsafe_split_with_sizes(sizes) if sizes else ()
+    return (*pieces, *map(torch.from_numpy, _slice(source, section.dtype, mapped))) if mapped[0] else pieces
 
 
-def _map(source: Any, place: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
-    offset, size = place
-    if size == 0:
-        return torch.empty(0, dtype=dtype)
-    return torch.frombuffer(source, dtype=dtype, count=size, offset=offset)
+def _split(section: NDArray[Any], sizes: list[int]) -> list[NDArray[Any]]:
+    return np.split(section, np.cumsum(sizes[:-1])) if sizes else []
+
+
+def _slice(source: Any, dtype: DTypeLike, mapped: tuple[list[int], list[int]]) -> list[NDArray[Any]]:
+    if not mapped[0]:
+        return []
+    items = np.frombuffer(source, dtype, len(source) // np.dtype(dtype).itemsize)
+    return [items[first:last] for first, last in zip(*mapped, strict=True)]
 
 
 class _Gathered:
@@ -120,11 +134,3 @@ class _Gathered:
             data, sizes = self._decoded.gather()
             self._pieces = torch.from_numpy(data).split_with_sizes(sizes)
         return self._pieces[number]
-
-
-def _bytes(place: Any, decoded: DecodedRow, source: Any) -> Any:
-    if type(place) is int:
-        start = sum(decoded.byte_sizes[:place])
-        return decoded.bytes[start : start + decoded.byte_sizes[place]]
-    offset, size = place
-    return np.frombuffer(source, np.uint8, size, offset)

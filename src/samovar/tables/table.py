@@ -2,20 +2,24 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from samovar import native
 from samovar.config.nearest import nearest
-from samovar.errors import BadInput, Conflict, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
-from samovar.tables.files import TableFile
+from samovar.tables.files import Places, TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import NO_HOUR
+from samovar.tables.writer import MAX_ROW_MEMORY, NO_HOUR
 
 
 class Table:
@@ -25,6 +29,7 @@ class Table:
         self.store = store
         self.name = store.name
         self._manifests = manifests
+        self._checked: dict[tuple[str, tuple[int, ...]], tuple[Hashable | None, NDArray[np.bool_]]] = {}
 
     @property
     def id(self) -> str:
@@ -118,16 +123,21 @@ class Table:
             raise BadInput(
                 f"{self.name}: rows {start} to {last} were asked for; it has {self.num_rows}: choose rows inside it"
             )
-        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
+        reading = self._reading(num_downloaders, num_parsers, max_cache_size)
         blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
         return self._reader(blocks, wanted, start, reading)
+
+    def _reading(self, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Reading:
+        codec = Compression.parse(self.compression).codec
+        native.require_codec(codec)
+        is_light = codec == "none" and self.store.can_map
+        return Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light)
 
     def _reader(
         self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, reading: Reading
     ) -> TableReader:
-        native.require_codec(Compression.parse(self.compression).codec)
         state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
-        return TableReader(blocks, wanted, state, reading)
+        return TableReader(blocks, state, reading)
 
     def read_rows(
         self,
@@ -145,7 +155,7 @@ class Table:
                 num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=max_cache_size,
             )  # fmt: skip
         wanted = self._find(self.columns if columns is None else columns)
-        reading = Reading.choose(num_downloaders, num_parsers, max_cache_size)
+        reading = self._reading(num_downloaders, num_parsers, max_cache_size)
         return self._reader(self._single_blocks(rows, [number for number, _ in wanted]), wanted, 0, reading)
 
     def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
@@ -191,41 +201,72 @@ class Table:
                 starts.append(count)
                 files.append(self._file(manifest, entry))
                 count += entry.num_rows
-        facts: dict[int, tuple[list[int], list[tuple[int | None, int]]]] = {}
+        opened: dict[int, _FileRows] = {}
         for row in rows:
             if not 0 <= row < count:
                 raise BadInput(f"{self.name}: row {row} was asked for; it has {count}: choose rows inside it")
             number = bisect_right(starts, row) - 1
-            if number not in facts:
-                facts[number] = _row_facts(files[number], numbers)
-            sizes, hours = facts[number]
-            first = row - starts[number]
-            yield Block(files[number], first, row, hours[first : first + 1], sizes[first : first + 1])
+            if number not in opened:
+                opened[number] = self._file_rows(files[number], starts[number], numbers)
+            yield opened[number].block(row - starts[number], 1)
 
     def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
         """Opened anew for each reading: who changes a tensor of an uncompressed table in place changes only the
         mapping that it was read from."""
         return TableFile(self.store, entry, len(manifest.schema.columns))
 
+    def _checked_rows(self, file: TableFile, numbers: list[int]) -> NDArray[np.bool_]:
+        """Which rows of the file were found whole in these columns; none of them any more when the file has changed."""
+        key, stamp = (file.entry.path, tuple(numbers)), file.stamp
+        last_stamp, rows = self._checked.get(key, (None, None))
+        if rows is None or stamp is None or stamp != last_stamp:
+            rows = np.zeros(file.entry.num_rows, np.bool_)
+            self._checked[key] = stamp, rows
+        return rows
+
     def _blocks_of(
         self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
     ) -> Iterator[Block]:
         """Cut so that one block never fills the cache, if more than one row is in it."""
-        sizes, facts = _row_facts(file, numbers)
+        rows = self._file_rows(file, file_row, numbers)
         while first < last:
-            count, size = 1, sizes[first]
-            while count < min(ROWS_PER_BLOCK, last - first) and size + sizes[first + count] <= max_bytes // 4:
-                size += sizes[first + count]
+            count, size = 1, rows.sizes[first]
+            while count < min(ROWS_PER_BLOCK, last - first) and size + rows.sizes[first + count] <= max_bytes // 4:
+                size += rows.sizes[first + count]
                 count += 1
-            rows = slice(first, first + count)
-            yield Block(file, first, file_row + first, facts[rows], sizes[rows])
+            yield rows.block(first, count)
             first += count
 
+    def _file_rows(self, file: TableFile, file_row: int, numbers: list[int]) -> "_FileRows":
+        sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
+        hours = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
+        return _FileRows(file, file_row, sizes, hours, file.places(numbers), self._checked_rows(file, numbers))
 
-def _row_facts(file: TableFile, numbers: list[int]) -> tuple[list[int], list[tuple[int | None, int]]]:
-    """Memory that each row's wanted cells take; hour and number of examples of each row."""
-    sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
-    return sizes, [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
+
+@dataclass(frozen=True)
+class _FileRows:
+    """What is known of all rows of a file before they are read."""
+
+    file: TableFile
+    row: int
+    """In the table, of the first."""
+    sizes: list[int]
+    hours: list[tuple[int | None, int]]
+    places: Places
+    checked: NDArray[np.bool_]
+
+    def block(self, first: int, count: int) -> Block:
+        for row in range(first, first + count):
+            if self.sizes[row] > MAX_ROW_MEMORY:
+                raise Damaged(
+                    f"{self.file.name}: row {self.row + row} claims {self.sizes[row]:,} bytes of memory; expected at "
+                    f"most {MAX_ROW_MEMORY:,}, as every writer keeps to: restore the file from a copy, or brew the "
+                    "table again"
+                )
+        rows = slice(first, first + count)
+        return Block(
+            self.file, self.places[rows], self.row + first, self.hours[rows], self.sizes[rows], self.checked[rows]
+        )
 
 
 def open_table(path: Path | str | Store, version: int | None = None) -> Table:

@@ -25,6 +25,7 @@ from samovar.tables.schema import Minibatch, TableSchema
 HOUR, NUM_EXAMPLES = "_hour", "_num_examples"
 NO_HOUR = -(2**63)  # in the plain column of an offline table
 MAX_ROW_BYTES = 100_000_000
+MAX_ROW_MEMORY = 1_000_000_000  # of a row that is decoded: what a reader can be made to take
 ROWS_PER_GROUP = 16
 GROUP_BYTES = 64 << 20
 FILE_BYTES = 1 << 30
@@ -109,15 +110,20 @@ def _encode_rows(
 
 def _encode_row(schema: TableSchema, minibatch: Minibatch, compression: Compression) -> EncodedRow:
     cells = [encode_cell(column, minibatch.values[column.name], compression) for column in schema.columns]
-    if sum(map(len, cells)) > MAX_ROW_BYTES:
-        sizes = sorted(zip(schema.names, map(len, cells), strict=True), key=lambda item: -item[1])
-        largest = ", ".join(f"{name} {size:,}" for name, size in sizes[:5])
-        raise BadInput(
-            f"a minibatch of {minibatch.num_examples} examples takes {sum(map(len, cells)):,} bytes; expected at most "
-            f"{MAX_ROW_BYTES:,}, so that every store can hold it; the largest columns: {largest}: "
-            "make batch_size smaller"
-        )
+    _check_size(schema, minibatch, list(map(len, cells)), "bytes", MAX_ROW_BYTES, "every store can hold it")
+    in_memory = list(map(decoded_bytes, cells))
+    _check_size(schema, minibatch, in_memory, "bytes of memory", MAX_ROW_MEMORY, "every reader can hold it")
     return EncodedRow(minibatch.hour, minibatch.num_examples, cells)
+
+
+def _check_size(schema: TableSchema, minibatch: Minibatch, sizes: list[int], unit: str, most: int, reason: str) -> None:
+    if sum(sizes) > most:
+        by_size = sorted(zip(schema.names, sizes, strict=True), key=lambda item: -item[1])
+        largest = ", ".join(f"{name} {size:,}" for name, size in by_size[:5])
+        raise BadInput(
+            f"a minibatch of {minibatch.num_examples} examples takes {sum(sizes):,} {unit}; expected at most "
+            f"{most:,}, so that {reason}; the largest columns: {largest}: make batch_size smaller"
+        )
 
 
 def _cut_files(rows: Iterator[EncodedRow], num_columns: int) -> Iterator[Iterator[list[EncodedRow]]]:

@@ -33,6 +33,13 @@ class StoreContract:
         memory[0] = ord("x")
         assert (bytes(memory), store.read("a"), bytes(store.map("empty"))) == (b"xbc", b"abc", b"")
 
+    def test_a_changed_file_has_another_stamp(self, store: Store) -> None:
+        write_file(store, "a/file", b"first")
+        before = store.stamp("a/file")
+        assert store.stamp("a/file") == before
+        write_file(store, "a/file", b"other")
+        assert before is None or store.stamp("a/file") != before
+
     def test_a_file_appears_when_it_is_closed_and_not_before(self, store: Store) -> None:
         writer = store.create("a")
         writer.write(b"12")

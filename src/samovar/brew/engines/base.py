@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from samovar.brew.clock import Clock
 from samovar.brew.order import DATE, FILE, GRANULAR, ROW, Order
+from samovar.brew.progress import Progress
 from samovar.brew.ragged import as_numpy, hashable
 from samovar.brew.sources import Source
 from samovar.errors import ConfigError
@@ -63,6 +64,9 @@ class Query:
 
 
 class Engine(ABC):
+    progress: Progress | None = None
+    """Who wants to know how far a sort is."""
+
     @abstractmethod
     def scan_schema(self, source: Source) -> pa.Schema:
         """The columns that every file of a source has, with one type for all files."""

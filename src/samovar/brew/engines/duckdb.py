@@ -20,6 +20,7 @@ from duckdb.sqltypes import BIGINT, UBIGINT
 from samovar.brew.engines.base import Engine, Query
 from samovar.brew.formats import conform, read_in_order, scan_schema
 from samovar.brew.order import DATE, FILE, GRANULAR, ROW, SHUFFLE
+from samovar.brew.progress import Progress
 from samovar.brew.sources import Source, SourceFile
 from samovar.errors import BadInput, SamovarError, StoreError
 
@@ -46,8 +47,10 @@ class DuckDBEngine(Engine):
             spill = stack.enter_context(tempfile.TemporaryDirectory(prefix="samovar-brew-", dir=self._temp_folder))
             connection = self._connect(spill)
             stack.callback(connection.close)
-            session = _Session(connection, query)
+            session = _Session(connection, query, self.progress)
+            stack.callback(session.end)
             try:
+                session.begin()
                 reader = connection.sql(session.sql()).to_arrow_reader(_ROWS_PER_BATCH)
                 schema = _output_schema(query, reader.schema)
                 for batch in reader:
@@ -74,12 +77,28 @@ class _Session:
     """One query on its way through DuckDB, where each column goes by a name of ours: DuckDB takes `id` and `ID` for
     one column."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, query: Query) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, query: Query, progress: Progress | None) -> None:
         self._connection = connection
         self._query = query
+        self._progress = progress
         self._failures: list[SamovarError] = []
         self._aliases = {name: f"c{number}" for number, name in enumerate(query.read_columns)}
         self._is_native = [_can_read(file) for file in query.source.files]
+
+    def begin(self) -> None:
+        """DuckDB tells how far it is with files that it reads itself; of others we count the rows."""
+        if self._progress is None:
+            return
+        if not any(self._is_native):
+            return self._progress.begin("sorting")
+        self._connection.execute("SET enable_progress_bar = true")  # else it keeps no count
+        self._connection.execute("SET enable_progress_bar_print = false")
+        self._progress.begin("sorting", 100, "percent", self._connection.query_progress)
+
+    def end(self) -> None:
+        """Before the connection is closed: nobody asks it any more."""
+        if self._progress is not None:
+            self._progress.ask_no_more()
 
     def sql(self) -> str:
         query = self._query
@@ -131,6 +150,9 @@ class _Session:
         is_ours = [not is_native for is_native in self._is_native]
         try:
             for batch in read_in_order(query.source, query.schema, query.read_columns, is_ours):
+                if self._progress is not None:
+                    self._progress.num_sorted_rows += batch.num_rows
+                    self._progress.reach(self._progress.num_sorted_rows)
                 yield batch.rename_columns(schema.names)
         except SamovarError as error:
             self._failures.append(error)
