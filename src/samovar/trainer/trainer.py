@@ -151,9 +151,8 @@ class PytorchTrainer:
         best = states["BestNets"]["nets"][0]
         weights = {name.removeprefix("net."): value for name, value in best["weights"].items()}
         load_weights(self.net, weights, result.directory.name)
-        averaged = final.position["averaged_loss"]
+        averaged, nets = final.position["averaged_loss"], final.position["num_averaged"]
         folder = Path(result.directory.name)
-        nets = len(states["BestNets"]["nets"])
         return Report(
             str(path), states["History"]["rows"], best["epoch"], best["loss"], averaged, nets, run["end_reason"], folder
         )

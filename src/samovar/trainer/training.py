@@ -1,5 +1,6 @@
 """One training: the learner, epochs and callbacks that are handed to the loop, and what is made of its end."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -57,10 +58,7 @@ class Training:
     def run(self, result: OpenResult, hook: Callback | None) -> Report:
         options = self.options
         factor = RateFactor()
-        inner = Lookahead(self.optimizer(self.net.parameters(), lr=options.learning_rate))
-        optimizer = inner if options.clip_norm is None else Clipped(inner, options.clip_norm)
-        policies = {"lr": Constant(options.learning_rate), "lr_factor": factor}
-        learner = Learner(NetOfInputs(self.net), optimizer, CriterionLoss(self.criterion), policies=policies)
+        learner = self.make_learner(factor)
         pool = MinibatchWorkerPool(learner)
         validation = Validation(learner, self._valid_stream, self.maker.seed)
         best = BestNets(options.n_best_nets, lambda run: validation.loss, self._save_best)
@@ -78,13 +76,21 @@ class Training:
                 PolicyClock(), StopOrder(self.name.with_name(f"stop_{self.name.name}")), EarlyStop(plateau),
             ]  # fmt: skip
             self.net.train()
-            epochs = Epochs(options.n_epochs, self._train_stream)
+            epochs = Epochs(options.n_epochs, self.train_stream)
             run_epochs(run, pool, epochs, callbacks, result, self.manner.snapshot_seconds)
             report = self._end(run, best, validation, history, result.directory.name)
             with result.create(CURVE) as file:
                 file.write(draw_curve(report.history, self.name.name))
-            result.finish(run.state_dict(), {**run.position, "averaged_loss": report.averaged_loss})
+            averaged = {"averaged_loss": report.averaged_loss, "num_averaged": report.num_averaged}
+            result.finish(run.state_dict(), {**run.position, **averaged})
         return report
+
+    def make_learner(self, factor: RateFactor) -> Learner:
+        rate, clip_norm = self.options.learning_rate, self.options.clip_norm
+        inner = Lookahead(self.optimizer(self.net.parameters(), lr=rate))
+        optimizer = inner if clip_norm is None else Clipped(inner, clip_norm)
+        policies = {"lr": Constant(rate), "lr_factor": factor}
+        return Learner(NetOfInputs(self.net), optimizer, CriterionLoss(self.criterion), policies=policies)
 
     def _shown(self, stack: ExitStack, history: History) -> list[Callback]:
         if not self.manner.verbose:
@@ -97,7 +103,7 @@ class Training:
 
     # Which examples, in which order
 
-    def _train_stream(self, epoch: int) -> Stream:
+    def train_stream(self, epoch: int) -> Stream:
         orders = [
             numpy_generator(self.maker.seed, "order", epoch, turn).permutation(self.split.train)
             for turn in range(self.options.repeat_train)
@@ -138,7 +144,8 @@ class Training:
             weights = average(near)
             run.model.load_state_dict(weights)
             averaged = validation.measure(run.next_uri)
-            self.save("_avg", _bare(weights), best.best.epoch, float("nan") if averaged is None else averaged)
+            averaged = averaged if averaged is not None and math.isfinite(averaged) else None
+            self.save("_avg", _bare(weights), best.best.epoch, math.nan if averaged is None else averaged)
         run.model.load_state_dict(best.best.weights)
         self._save_best(best.best)  # a run of the same name may have written there meanwhile
         return Report(
