@@ -1,12 +1,17 @@
 """How hypothesis runs here, and a folder for tests that write many files."""
 
+import gzip
 import shutil
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 # A busy machine makes any example slow: time is no property of a config.
 settings.register_profile("no_deadline", deadline=None)
@@ -24,3 +29,22 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="samovar-test-", dir=_MEMORY))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def mnist_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The four files of MNIST, made from the digits that scikit-learn ships: 8 by 8, blown up to 28 by 28."""
+    digits = load_digits()
+    images = np.kron(digits.images, np.ones((1, 3, 3))) * 255 / 16
+    padded = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
+    labels = digits.target.astype(np.uint8)
+    folder = tmp_path_factory.mktemp("mnist")
+    for part, rows in (("train", slice(0, 1500)), ("t10k", slice(1500, None))):
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", padded[rows])
+        write_idx(folder / f"{part}-labels-idx1-ubyte", labels[rows])
+    return folder
+
+
+def write_idx(path: Path, array: NDArray[np.uint8]) -> None:
+    data = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)

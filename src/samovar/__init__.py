@@ -4,13 +4,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samovar import errors
+    from samovar import data, errors, functional
     from samovar.config.params import Params
     from samovar.embeddings import BaseEmbeddingModel, HashEmbedding
+    from samovar.functional import TorchModel, train_model
     from samovar.policies import EarlyStopping, Policy
     from samovar.runner import Callback, Learner, MinibatchRecord, MinibatchWorkerPool, Runner
     from samovar.seeds import set_seed
     from samovar.tables import Bag, open_table
+    from samovar.trainer import MixedCriterion, PytorchTrainer
 
     __version__: str
 
@@ -23,13 +25,19 @@ __all__ = [
     "Learner",
     "MinibatchRecord",
     "MinibatchWorkerPool",
+    "MixedCriterion",
     "Params",
     "Policy",
+    "PytorchTrainer",
     "Runner",
+    "TorchModel",
     "__version__",
+    "data",
     "errors",
+    "functional",
     "open_table",
     "set_seed",
+    "train_model",
 ]
 
 _PLACES = {
@@ -41,12 +49,18 @@ _PLACES = {
     "Learner": "samovar.runner:Learner",
     "MinibatchRecord": "samovar.runner:MinibatchRecord",
     "MinibatchWorkerPool": "samovar.runner:MinibatchWorkerPool",
+    "MixedCriterion": "samovar.trainer:MixedCriterion",
     "Params": "samovar.config.params:Params",
     "Policy": "samovar.policies:Policy",
+    "PytorchTrainer": "samovar.trainer:PytorchTrainer",
     "Runner": "samovar.runner:Runner",
+    "TorchModel": "samovar.functional:TorchModel",
+    "data": "samovar.data",
     "errors": "samovar.errors",
+    "functional": "samovar.functional",
     "open_table": "samovar.tables:open_table",
     "set_seed": "samovar.seeds:set_seed",
+    "train_model": "samovar.functional:train_model",
 }
 
 

@@ -51,6 +51,12 @@ def set_seed(seed: int) -> None:
     torch.manual_seed(word)
 
 
+def draw_seed() -> int:
+    """A new seed, from numpy's global generator: another one each time, unless `set_seed` was called before."""
+    high, low = np.random.randint(0, 2**31, 2)
+    return int(high) << 31 | int(low)
+
+
 def global_state() -> dict[str, Any]:
     """The exact state of the global generators, as plain values, arrays and tensors.
 

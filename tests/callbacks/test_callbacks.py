@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from samovar.callbacks import (
+    BestNets,
+    Countdown,
+    EarlyStop,
     MetricsLog,
     NanGuard,
+    Plateau,
     PolicyClock,
     Progress,
+    RateFactor,
+    Restarts,
     Signals,
     Snapshotter,
     StopFile,
@@ -47,6 +53,10 @@ def snapshotter_of_every_uri() -> Callback:
         lambda: TimingLog(open_result()),
         lambda: Progress(5),
         lambda: StopFile(Path("nowhere")),
+        lambda: BestNets(2, lambda run: run.mean_loss),
+        lambda: Plateau(Countdown(8), RateFactor()),
+        lambda: Restarts(Plateau(Countdown(8), RateFactor())),
+        lambda: EarlyStop(Plateau(Countdown(8), RateFactor())),
     ],
 )
 class TestOurCallbacks(CallbackContract):

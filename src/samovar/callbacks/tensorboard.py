@@ -12,7 +12,7 @@ from samovar.results import OpenResult
 from samovar.runner import Callback, Run
 
 LOG = "tensorboard/events.tfevents"
-_QUALITIES = ("auc", "log_loss", "calibration")
+_QUALITIES = ("loss", "auc", "log_loss", "calibration")
 
 
 class TensorBoard(Callback):

@@ -9,14 +9,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from samovar.errors import BadInput, Damaged
-from samovar.results.checked import CheckedWriter
 
 CHUNK_BYTES = 8 << 20
+METADATA = "__metadata__"  # safetensors keeps texts under this name
 _ITEM_TYPES = {
     "bool": "BOOL", "int8": "I8", "uint8": "U8", "int16": "I16", "uint16": "U16", "float16": "F16",
     "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32", "int64": "I64", "uint64": "U64",
@@ -104,10 +104,15 @@ def _flat_bytes(value: Any, kind: str) -> Any:
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
 
-def write_arrays(writer: CheckedWriter, arrays: Mapping[str, Array]) -> None:
+class Sink(Protocol):
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+def write_arrays(writer: Sink, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
     """Stream all arrays into one file. Widest elements first, so that each lies aligned in a memory map."""
     names = sorted(arrays, key=lambda name: -_alignment(arrays[name]))
-    header, position = {}, 0
+    header: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
+    position = 0
     for name in names:
         header[name] = arrays[name].header(position)
         position += arrays[name].size_bytes
@@ -118,7 +123,7 @@ def write_arrays(writer: CheckedWriter, arrays: Mapping[str, Array]) -> None:
         _write_array(writer, arrays[name])
 
 
-def _write_array(writer: CheckedWriter, array: Array) -> None:
+def _write_array(writer: Sink, array: Array) -> None:
     """A function of its own, so that a copy made for one array is gone before the next is made."""
     num_bytes = 0
     for chunk in array.chunks():
@@ -138,8 +143,9 @@ class ArraysFile:
         try:
             size = int.from_bytes(data[:8], "little")
             header = json.loads(bytes(data[8 : 8 + size]))
+            self.metadata: dict[str, str] = header.pop(METADATA, {})
             self._places = {name: tuple(entry["data_offsets"]) for name, entry in header.items()}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Damaged(
                 f"arrays file: cannot read its header ({error}); expected safetensors: restore a copy"
             ) from error

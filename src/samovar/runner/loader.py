@@ -56,7 +56,9 @@ class Loader:
             self._open = _Reading(stream, first, stream.open(first, self.columns))
         return self._open
 
-    def _minibatch(self, record: Record) -> MinibatchRecord:
+    def _minibatch(self, record: Record | MinibatchRecord) -> MinibatchRecord:
+        if isinstance(record, MinibatchRecord):  # a stream of the facades has no columns to choose from
+            return record
         values = {name: _at_home(record[name]) for name in self.columns}
         return MinibatchRecord(
             {name: values[name] for name in self.features},

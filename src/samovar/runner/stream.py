@@ -6,9 +6,11 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from samovar.runner.record import MinibatchRecord
 from samovar.tables import Part, Record, Table, read_merged
 
-Records: TypeAlias = Generator[Record, None, None]
+Records: TypeAlias = Generator[Record | MinibatchRecord, None, None]
+"""Records of which the loader takes columns, or minibatches that are complete."""
 
 
 class Stream(ABC):

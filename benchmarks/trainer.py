@@ -1,0 +1,155 @@
+"""An epoch of an MLP on arrays: a hand-written loop against the two facades, in one run.
+
+The same optimizer, the same order of examples and the same net everywhere; no validation and no snapshots.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from benchmarks.contest.report import Bar, Section, show
+from benchmarks.contest.rounds import interleave, paired_ratio, time_call
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from samovar.callbacks import PolicyClock, RateFactor
+from samovar.data import ArrayDataset, BatchMaker, Split
+from samovar.functional import TorchModel, train_model
+from samovar.functional.batch_iter import BatchIter
+from samovar.pipelines.facade import Epochs, run_epochs
+from samovar.runner import MinibatchWorkerPool, Run
+from samovar.seeds import numpy_generator, set_seed, torch_generator
+from samovar.trainer import Lookahead, MixedCriterion
+from samovar.trainer.options import Manner, Options
+from samovar.trainer.training import Training
+
+HAND = "hand-written loop over tensors"
+MOST = 1.05
+BATCH = 100
+RATE = 1e-3
+Data = tuple[torch.Tensor, torch.Tensor]
+
+
+def make_data(rows: int) -> Data:
+    x = numpy_generator(1, "benchmark").standard_normal((rows, 784), np.float32)
+    return torch.from_numpy(x), torch.from_numpy(np.abs(x[:, 0] * 3).astype(np.int64) % 10)
+
+
+def make_net() -> nn.Module:
+    set_seed(0)
+    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def make_optimizer(net: nn.Module) -> Lookahead:
+    return Lookahead(torch.optim.RAdam(net.parameters(), lr=RATE))
+
+
+def order_of(rows: int) -> torch.Tensor:
+    return torch.from_numpy(numpy_generator(0, "order", 0, 0).permutation(rows))
+
+
+def step(net: nn.Module, optimizer: Lookahead, loss: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    optimizer.zero_grad()
+    found = loss(net(x), y)
+    found.backward()
+    optimizer.step()
+    return float(found.item())
+
+
+def by_hand(data: Data) -> Callable[[], object]:
+    net, loss = make_net(), nn.CrossEntropyLoss()
+    optimizer = make_optimizer(net)
+
+    def epoch() -> None:
+        order = order_of(len(data[0]))
+        losses = []
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            losses.append(step(net, optimizer, loss, data[0][rows], data[1][rows]))
+
+    return epoch
+
+
+def by_data_loader(data: Data) -> Callable[[], object]:
+    net, loss = make_net(), nn.CrossEntropyLoss()
+    optimizer = make_optimizer(net)
+    loader = DataLoader(TensorDataset(*data), BATCH, shuffle=True, generator=torch_generator(0, "order"))
+
+    def epoch() -> None:
+        for x, y in loader:
+            step(net, optimizer, loss, x, y)
+
+    return epoch
+
+
+class Sliced(BatchIter):
+    def __init__(self, data: Data) -> None:
+        self._data = data
+
+    @property
+    def num_batches(self) -> int:
+        return -(-len(self._data[0]) // BATCH)
+
+    def open(self, seed: int, epoch: int) -> Generator[Any, None, None]:
+        order = order_of(len(self._data[0]))
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            yield self._data[0][rows], self._data[1][rows]
+
+
+def by_train_model(data: Data) -> Callable[[], object]:
+    net = make_net()
+    model = TorchModel(net, nn.Softmax(-1), nn.CrossEntropyLoss(), make_optimizer(net))
+    return lambda: train_model(model, Sliced(data), 1, RATE)
+
+
+def by_trainer(data: Data) -> Callable[[], object]:
+    dataset = ArrayDataset(*data)
+    everything = np.arange(len(dataset))
+    options = Options(BATCH, 1, 0.9, RATE, 1, 1, 1, True, True, None, None, False)
+    training = Training(
+        make_net(), MixedCriterion(dataset), BatchMaker(dataset, 0), Split(everything, everything[:0]), options,
+        Manner(0, False, None, 0), torch.device("cpu"), Path("net"), lambda *_: None,
+    )  # fmt: skip
+    pool = MinibatchWorkerPool(training.make_learner(RateFactor()))
+    epochs = Epochs(1, training.train_stream)
+    return lambda: run_epochs(Run(pool.learner, pool.settings.policies), pool, epochs, [PolicyClock()], None, 0)
+
+
+CONTESTANTS = {
+    HAND: by_hand,
+    "hand-written loop over a DataLoader": by_data_loader,
+    "Samovar train_model": by_train_model,
+    "Samovar PytorchTrainer": by_trainer,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    args = parser.parse_args()
+    data = make_data(args.rows)
+    acts = {name: make(data) for name, make in CONTESTANTS.items()}
+    for act in acts.values():
+        act()
+    seconds = interleave({name: lambda a=act: time_call(a) for name, act in acts.items()}, args.rounds, "epochs")  # type: ignore[misc]  # a default keeps the act
+    bars = []
+    for name in list(CONTESTANTS)[2:]:
+        cost = 1 / paired_ratio(seconds, name, HAND)
+        spread = [own / hand for own, hand in zip(seconds[name], seconds[HAND], strict=True)]
+        found = (
+            f"{cost:.3f} ({min(spread):.2f} to {max(spread):.2f}), {statistics.median(seconds[name]):.2f} s an epoch"
+        )
+        bars.append(Bar(f"{name} takes at most {MOST} of the {HAND}", found, cost <= MOST))
+    title = f"an epoch of {args.rows:,} rows x 784, minibatches of {BATCH}, {args.rounds} rounds"
+    return 0 if show(title, [Section("train", seconds, args.rows, "rows", HAND)], bars) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""`train_model`: a model with its own step, minibatches and policies, through the one loop."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from samovar import seeds
+from samovar.callbacks import PolicyClock
+from samovar.callbacks.evaluation import frozen
+from samovar.errors import BadInput
+from samovar.functional.batch_iter import as_batch_iter
+from samovar.functional.event_log import EventLog
+from samovar.functional.stream import BatchStream
+from samovar.functional.torch_model import TorchModel
+from samovar.pipelines.facade import Epochs, check_count, kept_config, open_facade, run_epochs
+from samovar.policies import Constant, Policy
+from samovar.runner import Callback, Learner, MinibatchRecord, Run, Uri
+
+Validate = Callable[[], Mapping[str, Any]]
+
+
+def train_model(
+    model: TorchModel,
+    batch_iter: Any,
+    n_epochs: int,
+    lr: Policy | float,
+    log_path: str | Path | None = None,
+    checkpoints_path: str | Path | None = None,
+    validate: Validate | None = None,
+    *,
+    seed: int | None = None,
+    **policies: Any,
+) -> None:
+    """Train until `n_epochs` are done or a policy raises `EarlyStopping`.
+
+    With `checkpoints_path` a call goes on where the last one ended; one that was stopped early is finished for good.
+    """
+    if not isinstance(model, TorchModel):
+        raise BadInput(f"train_model: found a model of type {type(model).__name__}; expected a TorchModel: wrap it")
+    check_count("n_epochs", n_epochs)
+    batches = as_batch_iter(batch_iter)
+    named = {name: _as_policy(name, each) for name, each in {"lr": lr, **policies}.items()}
+    folder = _expand(checkpoints_path)
+    if seed is None:
+        seed = kept_config(folder).get("seed") if folder is not None else None
+    chosen = seeds.draw_seed() if seed is None else seed
+
+    learner = Learner(model.architecture, model.optimizer, model.criterion, _predict(model))
+    run = Run(learner, named)
+    epochs = Epochs(n_epochs, lambda epoch: BatchStream(batches, chosen, epoch))
+    logs = _expand(log_path)
+    callbacks = [
+        *([Validation(validate, chosen)] if validate is not None else []),
+        *([EventLog(logs, folder is not None)] if logs is not None else []),
+        PolicyClock(),
+    ]
+    with ExitStack() as stack:
+        result = None
+        if folder is not None:
+            config = {"seed": chosen, "policies": {name: type(each).__name__ for name, each in named.items()}}
+            result = stack.enter_context(open_facade(folder, "train_model", config))
+            if result.is_finished:
+                run.load_model(result.directory.load_model().tree)
+                return
+        run_epochs(run, StepPool(model, named), epochs, callbacks, result, 0)
+        if result is not None and run.end_reason is not None:
+            result.finish(run.state_dict(), run.position)
+
+
+class StepPool:
+    """Hands each minibatch and the values of policies to the model's own step."""
+
+    def __init__(self, model: TorchModel, policies: Mapping[str, Policy]) -> None:
+        self._model = model
+        self._policies = policies
+
+    def begin(self, uri: Uri) -> None:
+        self._model.architecture.train()
+
+    def train(self, record: MinibatchRecord) -> float:
+        values = {name: each.value for name, each in self._policies.items() if hasattr(each, "value")}
+        loss = self._model.do_train_step(*record.inputs.values(), **values)
+        try:
+            return float(loss)
+        except (TypeError, ValueError):
+            raise BadInput(
+                f"do_train_step: returned {loss!r}; expected the loss as a number: return it from your step"
+            ) from None
+
+    def drain(self) -> None:
+        """Every step is done when it returns."""
+
+
+class Validation(Callback):
+    """Asks the user's function for metrics; whatever it draws changes no later step."""
+
+    def __init__(self, validate: Validate, seed: int) -> None:
+        self._validate = validate
+        self._seed = seed
+
+    def on_uri_end(self, run: Run) -> None:
+        assert run.uri is not None
+        with frozen(run.model, seeds.derive(self._seed, "validate", run.uri.epoch)):
+            metrics = self._validate()
+        if not isinstance(metrics, Mapping):
+            raise BadInput(
+                f"validate: returned {type(metrics).__name__}; expected a dict of metrics by name: return one"
+            )
+        run.metrics.update(metrics)
+
+
+class Given(Policy):
+    """A value that is no number, handed on as it is."""
+
+    _settings = frozenset({"value"})
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _as_policy(name: str, value: Any) -> Policy:
+    if isinstance(value, Policy):
+        return value
+    if isinstance(value, type) and issubclass(value, Policy):
+        raise BadInput(f"policy {name!r}: found the class {value.__name__}; expected an object: call the class")
+    return Constant(value) if isinstance(value, int | float) and not isinstance(value, bool) else Given(value)
+
+
+def _predict(model: TorchModel) -> Callable[[Any], Any]:
+    return lambda output: model.activation(output)
+
+
+def _expand(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path).expanduser()

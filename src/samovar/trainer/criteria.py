@@ -1,0 +1,163 @@
+"""Criteria: the loss that is minimised, the loss that is judged by, and what a prediction is made of an output."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch.nn import functional
+
+from samovar.errors import BadInput
+from samovar.trainer.columns import Columns, find_columns, gather_targets
+
+
+class Criterion(Protocol):
+    """One's own: `criterion=MyCriterion` is called with the training part, an object is used as it is."""
+
+    def __call__(self, output: Any, target: Any, weights: Any = None, unscaled: bool = False) -> torch.Tensor:
+        """A scalar; `unscaled` asks for the one that nets are compared by."""
+
+    def postproc(self, pred: Any) -> Any:
+        """A prediction from the raw output."""
+
+
+class MixedCriterion:
+    """Any mixture of columns: squared error for numbers (scaled to mean 0 and deviation 1), cross-entropy for yes or no
+    and for classes. What is not given is taken from the data set's `regression_flags` and `scale`, else found in its
+    first 1000 examples. A target that is NaN does not count."""
+
+    def __init__(self, dataset: Any = None, regression_flags: Any = None, scale: Any = None) -> None:
+        self.columns: Columns | None = None
+        flags = regression_flags if regression_flags is not None else getattr(dataset, "regression_flags", None)
+        scale = scale if scale is not None else getattr(dataset, "scale", None)
+        if dataset is not None or flags is not None:
+            is_known = flags is not None and scale is not None
+            self.columns = find_columns(None if dataset is None or is_known else gather_targets(dataset), flags, scale)
+
+    def __call__(self, output: Any, target: Any, weights: Any = None, unscaled: bool = False) -> torch.Tensor:
+        columns = self._known()
+        if columns.kinds == (1,) * len(columns.kinds) or columns.kinds == (0,) * len(columns.kinds):
+            losses, target = self._uniform(columns, output, target, unscaled)
+        else:
+            losses, target = self._by_column(columns, output, target, unscaled)
+        return _mean(losses, target, weights)
+
+    def postproc(self, pred: torch.Tensor) -> torch.Tensor:
+        columns = self._known()
+        shaped = pred.reshape(len(pred), -1) if pred.dim() == 1 else pred
+        if len(columns.kinds) == 1 and columns.kinds[0] > 2:
+            return shaped.softmax(1)
+        parts, first = [], 0
+        for kind, mean, std in zip(columns.kinds, columns.means, columns.stds, strict=True):
+            width = max(kind, 1) if kind > 2 else 1
+            part = shaped[:, first : first + width]
+            parts.append(part * std + mean if kind == 1 else part.sigmoid() if kind == 0 else part.softmax(1))
+            first += width
+        return torch.cat(parts, 1).reshape(pred.shape)
+
+    def _known(self) -> Columns:
+        if self.columns is None:
+            raise BadInput("MixedCriterion: does not know its columns; expected a data set or flags: give them first")
+        return self.columns
+
+    def _uniform(self, columns: Columns, output: Any, target: Any, unscaled: bool) -> tuple[Any, Any]:
+        """All columns of one kind, in one go."""
+        target = _fit(output, target)
+        clean = target.nan_to_num(nan=0.0) if target.is_floating_point() else target.to(output.dtype)
+        if columns.kinds[0] == 0:
+            return functional.binary_cross_entropy_with_logits(output, clean, reduction="none"), target
+        mean, std = (_spread(each, output) for each in (columns.means, columns.stds))
+        if unscaled:
+            return (output * std + mean - clean).square(), target
+        return (output - (clean - mean) / std).square(), target
+
+    def _by_column(self, columns: Columns, output: Any, target: Any, unscaled: bool) -> tuple[Any, Any]:
+        shaped = output.reshape(len(output), -1)
+        wanted = target.reshape(len(target), -1)
+        is_single = len(columns.kinds) == 1  # then the net knows better how many classes there are
+        expected = shaped.shape[1] if is_single else columns.num_outputs
+        if wanted.shape[1] != len(columns.kinds) or shaped.shape[1] != expected or len(wanted) != len(shaped):
+            raise BadInput(
+                f"net: its output has the shape {list(output.shape)}, the target {list(target.shape)}; expected "
+                f"{columns.num_outputs} outputs for {len(columns.kinds)} columns: change the last layer, or give "
+                "floats as targets if they are numbers and no classes"
+            )
+        losses, first = [], 0
+        for number, kind in enumerate(columns.kinds):
+            width = shaped.shape[1] if is_single else kind if kind > 2 else 1
+            part, value = shaped[:, first : first + width], wanted[:, number]
+            clean = value.nan_to_num(nan=0.0) if value.is_floating_point() else value
+            if kind > 2:
+                losses.append(_class_loss(part, clean))
+            else:
+                one = Columns((kind,), (columns.means[number],), (columns.stds[number],))
+                losses.append(self._uniform(one, part, clean[:, None].to(part.dtype), unscaled)[0][:, 0])
+            first += width
+        return torch.stack(losses, 1), wanted
+
+    def state_dict(self) -> dict[str, Any]:
+        columns = self._known()
+        return {"kinds": list(columns.kinds), "means": list(columns.means), "stds": list(columns.stds)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.columns = Columns(tuple(state["kinds"]), tuple(state["means"]), tuple(state["stds"]))
+
+
+def _class_loss(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    labels = labels.long()
+    if bool((labels >= output.shape[1]).any()) or bool((labels < 0).any()):
+        raise BadInput(
+            f"net: has {output.shape[1]} outputs for classes, and a target is {int(labels.max())}; expected classes "
+            f"from 0 to {output.shape[1] - 1}: change the last layer, or give floats as targets if they are no classes"
+        )
+    return functional.cross_entropy(output, labels, reduction="none")
+
+
+def _fit(output: Any, target: Any) -> Any:
+    """The target in the shape of the output, where only axes of one are missing."""
+    if not isinstance(output, torch.Tensor) or not isinstance(target, torch.Tensor):
+        raise BadInput(
+            f"net: gave {type(output).__name__} for a target of type {type(target).__name__}; expected tensors: "
+            "return one from forward, or give a criterion of your own"
+        )
+    if output.shape == target.shape:
+        return target
+    if output.numel() == target.numel() and output.shape[:1] == target.shape[:1]:
+        return target.reshape(output.shape)
+    raise BadInput(
+        f"net: its output has the shape {list(output.shape)}, the target {list(target.shape)}; expected the same "
+        "shape: change the last layer of the net, or the targets of the data set"
+    )
+
+
+def _spread(values: tuple[float, ...], output: torch.Tensor) -> Any:
+    if len(values) == 1:
+        return values[0]
+    return torch.tensor(values, dtype=output.dtype, device=output.device).reshape(-1, *[1] * (output.dim() - 2))
+
+
+def _mean(losses: torch.Tensor, target: torch.Tensor, weights: Any) -> torch.Tensor:
+    if weights is not None:
+        losses = losses * _spread_weights(weights, losses, target)
+    if not target.is_floating_point():
+        return losses.mean()
+    is_there = ~target.isnan()
+    if bool(is_there.all()):
+        return losses.mean()
+    return torch.where(is_there, losses, 0).sum() / is_there.sum().clamp(min=1)
+
+
+def _spread_weights(weights: torch.Tensor, losses: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """[B] weighs examples, [B, outputs] the outputs; of a single column of classes, the classes."""
+    weights = weights.to(losses.dtype)
+    if weights.numel() == len(losses):
+        return weights.reshape(-1, *[1] * (losses.dim() - 1))
+    if weights.shape == losses.shape:
+        return weights
+    if weights.dim() == 2 and losses.shape[1:] == (1,):
+        return weights.gather(1, target.long().clamp(min=0))
+    if weights.dim() == 2 and losses.dim() > 2 and weights.shape == losses.shape[:2]:
+        return weights.reshape(*weights.shape, *[1] * (losses.dim() - 2))
+    raise BadInput(
+        f"weights: found the shape {list(weights.shape)} for outputs of {list(losses.shape)}; expected one number an "
+        "example, or one an output: change what the data set gives as weight"
+    )

@@ -1,0 +1,91 @@
+"""Optimizers around optimizers: Lookahead, and clipping of gradients. Knows no nets."""
+
+from typing import Any
+
+import torch
+
+from samovar.errors import BadInput
+from samovar.runner.learner import Optimizer
+
+
+class Lookahead:
+    """Every `num_steps` steps of the inner optimizer the slow weights go a part of the way to the fast ones, which
+    start again from there."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, num_steps: int = 5, part: float = 0.5) -> None:
+        if num_steps < 1 or not 0 < part <= 1:
+            raise BadInput(
+                f"Lookahead: num_steps is {num_steps} and part is {part}; expected at least 1, and above 0 up to 1: "
+                "change the arguments"
+            )
+        self.optimizer = optimizer
+        self._num_steps = num_steps
+        self._part = part
+        self._count = 0
+        self._slow = [each.detach().clone() for each in self._fast()]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self.optimizer.param_groups = groups
+
+    def _fast(self) -> list[torch.Tensor]:
+        return [each for group in self.optimizer.param_groups for each in group["params"]]
+
+    def step(self) -> None:
+        self.optimizer.step()
+        self._count += 1
+        if self._count % self._num_steps == 0:
+            with torch.no_grad():
+                fast = self._fast()
+                torch._foreach_lerp_(self._slow, fast, self._part)
+                torch._foreach_copy_(fast, self._slow)
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad()
+
+    def reset(self) -> None:
+        """As if it were new: the slow weights begin at the fast ones."""
+        self.optimizer.state.clear()
+        self._count = 0
+        self._slow = [each.detach().clone() for each in self._fast()]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"optimizer": self.optimizer.state_dict(), "slow": list(self._slow), "count": self._count}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._count = state["count"]
+        with torch.no_grad():
+            for mine, saved in zip(self._slow, state["slow"], strict=True):
+                mine.copy_(saved)
+
+
+class Clipped:
+    """Scales the gradients down to a norm before each step of the inner optimizer."""
+
+    def __init__(self, optimizer: Optimizer, max_norm: float) -> None:
+        self.optimizer = optimizer
+        self._max_norm = max_norm
+        self.param_groups = optimizer.param_groups
+
+    def step(self) -> None:
+        every = [each for group in self.optimizer.param_groups for each in group["params"]]
+        torch.nn.utils.clip_grad_norm_(every, self._max_norm)
+        self.optimizer.step()
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad()
+
+    def reset(self) -> None:
+        self.optimizer.reset()  # type: ignore[attr-defined]  # it wraps Lookahead
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        self.optimizer.load_state_dict(state)
+        self.param_groups = self.optimizer.param_groups  # torch makes new groups when it loads

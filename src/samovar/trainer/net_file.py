@@ -1,0 +1,91 @@
+"""`<name>.pt`: weights of a net, and what turns its outputs into predictions. Weights and JSON, no code."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samovar.errors import BadInput, NotOurs
+from samovar.results.one_file import load_tree, save_tree
+from samovar.trainer.criteria import MixedCriterion
+
+KIND = "PytorchTrainer"
+
+
+@dataclass(frozen=True)
+class NetFile:
+    weights: Mapping[str, torch.Tensor]
+    build_args: Any
+    """None when they are not plain data."""
+    criterion: Mapping[str, Any]
+    epoch: int
+    loss: float
+
+
+def write_net(path: Path, net: NetFile) -> None:
+    tree = {
+        "kind": KIND,
+        "weights": dict(net.weights),
+        "build_args": net.build_args,
+        "criterion": dict(net.criterion),
+        "epoch": net.epoch,
+        "loss": net.loss,
+    }
+    save_tree(path, tree)
+
+
+def read_net(path: Path) -> NetFile:
+    tree = load_tree(path)
+    if not isinstance(tree, dict) or tree.get("kind") != KIND:
+        raise NotOurs(f"{path}: is another file of Samovar; expected a net of {KIND}: check the name")
+    return NetFile(tree["weights"], tree["build_args"], tree["criterion"], tree["epoch"], tree["loss"])
+
+
+def path_of(name: str | Path) -> Path:
+    path = Path(name).expanduser()
+    return path.with_name(f"{path.name}.pt")
+
+
+def plain(value: Any) -> Any:
+    """Arguments as JSON keeps them; None when it cannot."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False)) if value is not None else []
+    except (TypeError, ValueError):
+        return None
+
+
+def describe_criterion(criterion: Any) -> dict[str, Any]:
+    if type(criterion) is MixedCriterion:
+        return {"kind": "mixed", "state": criterion.state_dict()}
+    ask = getattr(criterion, "state_dict", None)
+    return {"kind": "own", "name": type(criterion).__qualname__, "state": None if ask is None else dict(ask())}
+
+
+def restore_criterion(path: Path, saved: Mapping[str, Any], given: Any) -> Any:
+    """The mixed one is made from the file; one's own has to be given."""
+    if saved["kind"] == "mixed" and given is None:
+        criterion = MixedCriterion()
+        criterion.load_state_dict(saved["state"])
+        return criterion
+    if given is None:
+        raise BadInput(
+            f"{path}: was trained with a criterion of your own, {saved['name']}; expected it again, no code is "
+            "found by a name in a file: give load(…, criterion=…)"
+        )
+    if saved.get("state") is not None and hasattr(given, "load_state_dict"):
+        given.load_state_dict(saved["state"])
+    return given
+
+
+def load_weights(net: torch.nn.Module, weights: Mapping[str, torch.Tensor], where: str) -> None:
+    try:
+        net.load_state_dict(OrderedDict(weights))
+    except RuntimeError as error:
+        raise BadInput(
+            f"{where}: its weights do not fit the net that the builder makes ({error}); expected the same net: give "
+            "the builder and the arguments that it was trained with"
+        ) from error

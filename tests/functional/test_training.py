@@ -1,0 +1,102 @@
+"""train_model: what a second call does, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from samovar import EarlyStopping, Policy, TorchModel, set_seed, train_model
+from samovar.errors import BadInput, Conflict
+from samovar.functional.batch_iter import Infinite, sample
+from samovar.results import open_directory
+
+ROWS = [(row, row.sum(keepdims=True)) for row in np.sin(np.arange(60, dtype=np.float32)).reshape(20, 3)]
+
+
+def make_model(seed: int = 0) -> TorchModel:
+    set_seed(seed)
+    return TorchModel(nn.Linear(3, 1), nn.Identity(), nn.MSELoss(), torch.optim.Adam)
+
+
+def make_batches() -> Infinite:
+    return Infinite(sample(ROWS), batch_size=4, n_iters_per_epoch=3, buffer_size=0)
+
+
+class Epochs(Policy):
+    """Notes the epochs that were begun; stops after one if told so."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        self.begun: list[int] = []
+        self._stop = stop
+
+    def epoch_started(self, epoch: int) -> None:
+        self.begun.append(epoch)
+
+    def epoch_finished(self, epoch: int, **_: Any) -> None:
+        if epoch == self._stop:
+            raise EarlyStopping
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Any) -> None:
+        pass
+
+
+def train(path: Path, n_epochs: int, stop: int | None = None, seed: int = 0) -> tuple[list[int], Any]:
+    model, epochs = make_model(seed), Epochs(stop)
+    train_model(model, make_batches(), n_epochs, 1e-2, checkpoints_path=path, epochs=epochs)
+    return epochs.begun, model.architecture.state_dict()["weight"].tolist()
+
+
+def test_a_larger_number_of_epochs_goes_on_to_the_same_bits_and_the_same_does_nothing(quick_path: Path) -> None:
+    _, straight = train(quick_path / "straight", 5)
+    assert train(quick_path / "cut", 3)[0] == [0, 1, 2]
+    again, weights = train(quick_path / "cut", 3, seed=9)
+    assert again == []
+    assert weights != make_model(9).architecture.state_dict()["weight"].tolist()
+    begun, weights = train(quick_path / "cut", 5, seed=9)
+    assert begun == [3, 4]
+    assert weights == straight
+
+
+def test_a_run_that_was_stopped_early_is_finished_for_good(quick_path: Path) -> None:
+    begun, weights = train(quick_path, 10, stop=2)
+    assert begun == [0, 1, 2]
+    assert open_directory(quick_path).is_finished
+    assert train(quick_path, 20, seed=9) == ([], weights)
+
+
+def test_other_policies_are_refused_in_the_same_directory(quick_path: Path) -> None:
+    train(quick_path, 1)
+    with pytest.raises(Conflict, match="other"):
+        train_model(make_model(), make_batches(), 2, 1e-2, checkpoints_path=quick_path, other=3)
+
+
+def test_a_value_that_is_no_number_is_handed_on() -> None:
+    seen = []
+
+    class Model(TorchModel):
+        def do_train_step(self, *inputs: Any, lr: float, mode: str, factor: float) -> float:  # type: ignore[override]  # more policies
+            seen.append((mode, factor))
+            return super().do_train_step(*inputs, lr=lr)
+
+    model = Model(nn.Linear(3, 1), nn.Identity(), nn.MSELoss())
+    train_model(model, make_batches(), 1, 1e-2, mode="soft", factor=2)
+    assert seen == [("soft", 2.0)] * 3
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(BadInput, match="expected a TorchModel"):
+        train_model(nn.Linear(1, 1), make_batches(), 1, 1e-2)  # type: ignore[arg-type]  # that is the mistake
+    with pytest.raises(BadInput, match="n_epochs: found 0"):
+        train_model(make_model(), make_batches(), 0, 1e-2)
+    with pytest.raises(BadInput, match="call the class"):
+        train_model(make_model(), make_batches(), 1, 1e-2, stop=Epochs)
+    with pytest.raises(BadInput, match="expected a dict of metrics"):
+        train_model(make_model(), make_batches(), 1, 1e-2, validate=lambda: 3)  # type: ignore[arg-type,return-value]  # that is the mistake
+    with pytest.raises(BadInput, match="inputs and a target"):
+        train_model(make_model(), [(np.zeros((2, 3)),)], 1, 1e-2)

@@ -1,0 +1,95 @@
+"""The mixed criterion: kinds and scales found or given, NaN masked, weights counted once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from samovar.data import ArrayDataset
+from samovar.errors import BadInput
+from samovar.trainer import MixedCriterion
+
+
+def make(targets: Any, **given: Any) -> MixedCriterion:
+    return MixedCriterion(ArrayDataset(np.zeros((len(targets), 1)), targets), **given)
+
+
+def test_kinds_and_scales_are_found_in_the_first_thousand_examples() -> None:
+    targets = np.zeros((1500, 3))
+    targets[:, 0] = np.arange(1500) % 2 * 4 + 1
+    targets[:, 1] = np.arange(1500) % 2
+    targets[1200:, 1] = 7  # too late to be seen
+    targets[:, 2] = 5
+    columns = make(targets).columns
+    assert columns is not None
+    assert columns.kinds == (1, 0, 1)
+    assert columns.means == (3, 0, 5)
+    assert columns.stds == (2, 1, 1)
+
+
+def test_mixed_columns_have_their_own_losses() -> None:
+    criterion = MixedCriterion(regression_flags=[1, 0, 3], scale=[[10, 0, 0], [2, 1, 1]])
+    output = torch.tensor([[0.5, 1.0, 0.1, 0.2, 0.3], [1.0, -1.0, 3.0, 0.0, 0.0]], requires_grad=True)
+    target = torch.tensor([[12.0, 1.0, 2.0], [torch.nan, 0.0, 0.0]])
+    bce = functional.binary_cross_entropy_with_logits(output[:, 1], target[:, 1], reduction="sum")
+    classes = functional.cross_entropy(output[:, 2:], target[:, 2].long(), reduction="sum")
+    loss = criterion(output, target)
+    torch.testing.assert_close(loss, (0.25 + bce + classes) / 5)
+    torch.testing.assert_close(criterion(output, target, unscaled=True), (1.0 + bce + classes) / 5)
+    loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+    assert output.grad is not None
+    assert output.grad.isfinite().all()
+    assert output.grad[1, 0] == 0
+    made = criterion.postproc(output.detach())
+    assert made[:, 0].tolist() == [11, 12]
+    torch.testing.assert_close(made[:, 2:].sum(1), torch.ones(2))
+
+
+def test_weights_multiply_the_loss_once() -> None:
+    criterion = MixedCriterion(regression_flags=[1, 1])
+    output, target = torch.zeros(2, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert criterion(output, target).item() == 30 / 4
+    assert criterion(output, target, weights=torch.tensor([2.0, 0.0])).item() == 10 / 4
+    assert criterion(output, target, weights=torch.tensor([[1.0, 0.0], [0.0, 2.0]])).item() == 33 / 4
+    with pytest.raises(BadInput, match=r"weights: found the shape \[2, 3\]"):
+        criterion(output, target, weights=torch.ones(2, 3))
+
+
+def test_whole_numbers_are_classes_and_their_weights_are_those_of_classes() -> None:
+    criterion = make(np.array([0, 1, 2, 1]))
+    output, target = torch.zeros(2, 3), torch.tensor([2, 0])
+    np.testing.assert_allclose(criterion(output, target).item(), np.log(3), rtol=1e-6)
+    weighted = criterion(output, target, weights=torch.tensor([[0.0, 0.0, 4.0], [0.0, 5.0, 5.0]]))
+    np.testing.assert_allclose(weighted.item(), 2 * np.log(3), rtol=1e-6)
+    with pytest.raises(BadInput, match="a target is 7"):
+        criterion(output, torch.tensor([7, 0]))
+
+
+def test_what_the_data_set_says_counts() -> None:
+    dataset = ArrayDataset(np.zeros((4, 1)), np.array([0.0, 1, 0, 1]))
+    dataset.regression_flags = [1]  # type: ignore[attr-defined]  # a user's data set may have it
+    dataset.scale = [0.25, 0.5]  # type: ignore[attr-defined]  # and this
+    columns = MixedCriterion(dataset).columns
+    assert columns is not None
+    assert (columns.kinds, columns.means, columns.stds) == ((1,), (0.25,), (0.5,))
+
+
+def test_images_have_one_kind_a_channel() -> None:
+    targets = torch.stack([torch.rand(6, 4, 4) + 1, (torch.rand(6, 4, 4) > 0.5).float()], 1)
+    criterion = make(targets)
+    assert criterion.columns is not None
+    assert criterion.columns.kinds == (1, 0)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 2), (8,)])
+def test_an_output_that_does_not_fit_is_named_with_its_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(BadInput, match=r"net: its output has the shape .* change the last layer"):
+        MixedCriterion(regression_flags=[1, 1])(torch.zeros(shape), torch.zeros(4, 2))
+
+
+def test_a_column_can_be_flat() -> None:
+    criterion = MixedCriterion(regression_flags=[0])
+    assert criterion(torch.zeros(3, 1), torch.tensor([1.0, 0, 1])).item() == pytest.approx(np.log(2))
+    assert criterion.postproc(torch.zeros(3)).tolist() == [0.5] * 3

@@ -1,0 +1,246 @@
+"""PytorchTrainer as a user meets it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+from samovar import PytorchTrainer
+from samovar.data import ArrayDataset
+from samovar.errors import BadInput, Conflict, Diverged, NotOurs
+
+QUIET: dict[str, Any] = {"verbose": False, "n_epochs": 3, "seed": 1}
+
+
+def build(num_inputs: int = 3, num_outputs: int = 1) -> nn.Module:
+    return nn.Sequential(nn.Linear(num_inputs, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, num_outputs))
+
+
+def make_data(count: int = 80) -> tuple[Any, Any]:
+    x = np.sin(np.arange(count * 3.0)).reshape(count, 3)
+    return x, x.sum(1, keepdims=True) * 10 + 5
+
+
+@pytest.fixture(autouse=True)
+def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(quick_path)
+    return quick_path
+
+
+@pytest.fixture
+def trained() -> PytorchTrainer:
+    return PytorchTrainer(build, [3], device="cpu").fit(*make_data(), name="m", **QUIET)
+
+
+def test_the_template_of_the_seed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = ArrayDataset(*make_data())
+    model = PytorchTrainer(build, [], device="cpu")
+    model.train(dataset, name="model_name", batch_size=16, n_epochs=10)
+    model.load("model_name")
+    predictions = model.predict_dataset(dataset)
+    assert predictions.shape == (80, 1)
+    told = capsys.readouterr()
+    assert "best net" in told.out
+    assert "epoch 1 of 10: train" in told.err
+    assert (folder / "model_name/0/logs/learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_holds_weights_and_json_and_is_loaded_on_the_class_and_on_an_instance(trained: PytorchTrainer) -> None:
+    x, _ = make_data()
+    with safe_open("m.pt", "pt") as file:
+        assert sorted(file.keys()) == [f"weights/{n}.{kind}" for n in (0, 3) for kind in ("bias", "weight")]
+    expected = trained.predict(x)
+    fresh = PytorchTrainer.load("m", net_builder=build, device="cpu")
+    other = PytorchTrainer(build, {"num_inputs": 3}, device="cpu")
+    assert other.load("m") is other
+    for loaded in (fresh, other, PytorchTrainer.load("m")):
+        np.testing.assert_array_equal(loaded.predict(x), expected)
+
+
+def test_frames_and_arrays_are_the_same(trained: PytorchTrainer) -> None:
+    x, y = make_data()
+    frame = pd.DataFrame(x, columns=list("abc"))
+    other = PytorchTrainer(build, [3], device="cpu").fit(frame, pd.DataFrame(y), name="other", **QUIET)
+    np.testing.assert_array_equal(other.predict(frame), trained.predict(x))
+    with pytest.raises(BadInput, match="column 'd' has values of type"):
+        other.predict(frame.assign(d="text"))
+
+
+def test_predictions_of_a_data_set_need_no_targets(trained: PytorchTrainer) -> None:
+    x, y = (torch.from_numpy(each).float() for each in make_data())
+    expected = trained.predict(x)
+    for dataset in (TensorDataset(x), TensorDataset(x, y), ArrayDataset(x)):
+        np.testing.assert_allclose(trained.predict_dataset(dataset, batch_size=7, verbose=False), expected, rtol=1e-5)
+
+
+class Augmented(Dataset[Any]):
+    """Random examples of two inputs, and a state that counts minibatches."""
+
+    def __init__(self) -> None:
+        self.state = 0
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> Any:
+        noise = np.random.rand() + random.random() + torch.rand(1).item()
+        return [torch.tensor([index / 40, noise]), torch.tensor([float(self.state)])], 1.0, torch.tensor([index / 4])
+
+    def switch_state(self) -> None:
+        self.state += 1
+
+
+class TwoInputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.seen: list[list[float]] = []
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        self.seen.append(state[:, 0].tolist())
+        output: torch.Tensor = self.layer(torch.cat([x, state / 100], 1))
+        return output
+
+
+def train_augmented(name: str, n_workers: int) -> PytorchTrainer:
+    trainer = PytorchTrainer(TwoInputs, device="cpu")
+    trainer.train(Augmented(), name, 8, n_workers=n_workers, deterministic=True, **QUIET)
+    return trainer
+
+
+def test_the_number_of_workers_changes_no_bit_and_states_switch_once_a_minibatch() -> None:
+    here, elsewhere = train_augmented("here", 0), train_augmented("elsewhere", 2)
+    assert Path("here.pt").read_bytes() == Path("elsewhere.pt").read_bytes()
+    assert isinstance(here.net, TwoInputs)
+    assert isinstance(elsewhere.net, TwoInputs)
+    assert here.net.seen == elsewhere.net.seen
+    assert [set(states) for states in here.net.seen[:5]] == [{1}, {2}, {3}, {4}, {5}]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_two_trainings_with_a_seed_are_equal_and_a_second_one_goes_on_from_the_net_in_memory(folder: Path) -> None:
+    first = PytorchTrainer(build, [3], device="cpu")
+    first.fit(*make_data(), name="a", **QUIET)
+    PytorchTrainer(build, [3], device="cpu").fit(*make_data(), name="b", **QUIET)
+    assert (folder / "a.pt").read_bytes() == (folder / "b.pt").read_bytes()
+    loss = first.report.best_loss if first.report else 0
+    first.fit(*make_data(), name="a", **QUIET)
+    assert first.report is not None
+    assert first.report.best_loss < loss
+    assert sorted(path.name for path in (folder / "a").iterdir()) == ["0", "1"]
+
+
+def test_a_stop_file_ends_the_training_in_order(folder: Path) -> None:
+    epochs = []
+
+    def hook(trainer: PytorchTrainer) -> None:
+        epochs.append(trainer.predict(make_data()[0]).shape)
+        (folder / "stop_m").touch()
+
+    trainer = PytorchTrainer(build, device="cpu")
+    report = trainer.train(ArrayDataset(*make_data()), "m", n_best_nets=2, epoch_hook=hook, **QUIET)
+    assert epochs == [(80, 1)]
+    assert "stop_m" in str(report.end_reason)
+    assert not (folder / "stop_m").exists()
+    assert (folder / "m_avg.pt").exists()
+    assert report.averaged_loss == pytest.approx(report.best_loss)
+
+
+def test_repeats_own_criteria_and_other_optimizers() -> None:
+    class Absolute:
+        def __init__(self, dataset: Any) -> None:
+            self.num_examples = len(dataset)
+
+        def __call__(self, output: Any, target: Any, weights: Any = None, unscaled: bool = False) -> torch.Tensor:
+            loss: torch.Tensor = (output - target).abs().mean()
+            return loss
+
+        def postproc(self, pred: Any) -> Any:
+            return pred * 2
+
+    trainer = PytorchTrainer(build, device="cpu")
+    options: dict[str, Any] = {**QUIET, "repeat_train": 2, "repeat_valid": 3, "clip_norm": 1.0, "shuffle": False}
+    trainer.train(ArrayDataset(*make_data()), "m", criterion=Absolute, optimizer=torch.optim.SGD, **options)
+    assert trainer.criterion.num_examples == 72
+    with pytest.raises(BadInput, match=r"criterion of your own, .*Absolute"):
+        PytorchTrainer.load("m", net_builder=build)
+    loaded = PytorchTrainer.load("m", net_builder=build, criterion=trainer.criterion)
+    np.testing.assert_array_equal(loaded.predict(make_data()[0]), trainer.predict(make_data()[0]))
+
+
+def test_going_on_with_other_arguments_is_refused() -> None:
+    trainer = PytorchTrainer(build, device="cpu")
+
+    def fail(_: Any) -> None:
+        raise RuntimeError("hook")
+
+    with pytest.raises(RuntimeError, match="hook"):
+        trainer.train(ArrayDataset(*make_data()), "m", epoch_hook=fail, **QUIET)
+    with pytest.raises(Conflict, match="batch_size"):
+        trainer.train(ArrayDataset(*make_data()), "m", batch_size=5, resume=True, **QUIET)
+    trainer.train(ArrayDataset(*make_data()), "m", resume=True, **QUIET)
+
+
+class Failing(Dataset[Any]):
+    regression_flags = (1,)
+    scale = (0.0, 1.0)
+
+    def __len__(self) -> int:
+        return 1300
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 1234:
+            raise KeyError("broken row")
+        return torch.zeros(3), torch.zeros(1)
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter([])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "message"),
+    [
+        (Failing(), {"n_workers": 0}, r"example 1234 cannot be read \(KeyError: 'broken row'\)"),
+        (Failing(), {"n_workers": 1}, r"example 1234 cannot be read"),
+        (Endless(), {}, "found Endless, which has no length"),
+        (TensorDataset(torch.zeros(0, 3), torch.zeros(0, 1)), {}, "it is empty"),
+        (TensorDataset(torch.zeros(1, 3), torch.zeros(1, 1)), {}, "part of 1 examples is empty"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 2)), {"train_prop": 0.5}, r"output has the shape \[\d, 1\]"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"train_prop": 1.5}, "train_prop: found 1.5"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"batch_size": 0}, "batch_size: found 0"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"criterion": "mse"}, "criterion: found 'mse'"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"criterion": nn.MSELoss}, "has no postproc"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named_with_their_cure(dataset: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        PytorchTrainer(build, device="cpu").train(dataset, "m", **{**QUIET, **options})
+
+
+def test_files_and_devices_that_do_not_fit(trained: PytorchTrainer, folder: Path) -> None:
+    with pytest.raises(BadInput, match="weights do not fit the net"):
+        PytorchTrainer(build, [4], device="cpu").load("m")
+    torch.save({"a": torch.zeros(1)}, folder / "foreign.pt")
+    with pytest.raises(NotOurs, match="no file of Samovar"):
+        trained.load("foreign")
+    with pytest.raises(NotOurs, match="nothing there"):
+        trained.load("absent")
+    if not torch.cuda.is_available():
+        with pytest.raises(BadInput, match="device='auto'"):
+            PytorchTrainer(build, device="cuda")
+    with pytest.raises(BadInput, match="call train or load"):
+        PytorchTrainer(build).predict(np.zeros((1, 3)))
+
+
+def test_a_training_without_any_finite_loss_says_so() -> None:
+    with pytest.raises(Diverged, match="no epoch is a finite number"):
+        PytorchTrainer(build, device="cpu").fit(np.full((40, 3), np.nan), np.ones((40, 1)) * np.pi, name="m", **QUIET)
