@@ -8,7 +8,7 @@ from samovar.brew.clock import Clock
 from samovar.brew.factors import Factors, find_repeated
 from samovar.brew.order import Order
 from samovar.brew.sizes import parse_size
-from samovar.brew.time import find_zone, parse_date
+from samovar.brew.time import parse_range
 from samovar.config import Schema
 from samovar.errors import ConfigError
 from samovar.tables.cell import Compression
@@ -116,21 +116,16 @@ class Recipe(RecipeTable):
     @property
     def hours(self) -> tuple[int | None, int | None]:
         """The range of hours, half-open."""
-        zone = find_zone(self.timezone)
-        dates = (self.start_date, self.end_date)
-        start, stop = (None if text is None else parse_date(text, self.datetime_format, zone) for text in dates)
-        return start, stop
+        return parse_range(self.start_date, self.end_date, self.datetime_format, self.timezone)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         try:
             parse_size(self.memory_limit)
             Compression.parse(self.compression)
-            start, stop = self.hours
+            _ = self.hours
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        if start is not None and stop is not None and start >= stop:
-            raise ValueError(f"start_date {self.start_date} is not before end_date {self.end_date}: swap or mend them")
         for problem in self._misplaced():
             raise ValueError(problem)
         return self

@@ -44,9 +44,8 @@ def map_date_field(
         raise Conflict(
             f"{result}: exists already, and results are never overwritten: remove it, or choose another name"
         )
-    zone = find_zone(timezone)
-    dates = [None if text is None else parse_date(text, None, zone) for text in (start_date, end_date)]
-    clock = Clock(time_field, time_unit, timezone, granularity, *dates)
+    hours = parse_range(start_date, end_date, None, timezone)
+    clock = Clock(time_field, time_unit, timezone, granularity, *hours)
     order = Order(is_online=True, pivot=pivot_column, stability=stability_column)
     engine = find_engine("duckdb", parse_size(memory_limit))
     source = find_source(src_table)
@@ -87,6 +86,18 @@ def parse_date(text: str, datetime_format: str | None, zone: ZoneInfo | None) ->
     if seconds % HOUR_SECONDS:
         raise ConfigError(f"date {text!r}: is inside an hour, expected a whole hour: tables are cut by the hour")
     return int(seconds)
+
+
+def parse_range(
+    start_date: str | None, end_date: str | None, datetime_format: str | None, timezone: str | None
+) -> tuple[int | None, int | None]:
+    """The half-open range of hours that a config's dates name; an end that is absent is open."""
+    zone = find_zone(timezone)
+    dates = (start_date, end_date)
+    start, stop = (None if text is None else parse_date(text, datetime_format, zone) for text in dates)
+    if start is not None and stop is not None and start >= stop:
+        raise ConfigError(f"start_date {start_date} is not before end_date {end_date}: swap or mend them")
+    return start, stop
 
 
 def find_zone(name: str | None) -> ZoneInfo | None:

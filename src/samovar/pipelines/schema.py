@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AliasChoices, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
-from samovar.brew.time import find_zone, parse_date
+from samovar.brew.time import parse_range
 from samovar.config import Schema
 from samovar.errors import ConfigError
 
@@ -92,19 +92,14 @@ class Dates(Schema):
     @property
     def hours(self) -> tuple[int | None, int | None]:
         """Half-open, in seconds since 1970 UTC."""
-        zone = find_zone(self.timezone)
-        dates = (self.start_date, self.end_date)
-        start, stop = (None if text is None else parse_date(text, self.datetime_format, zone) for text in dates)
-        return start, stop
+        return parse_range(self.start_date, self.end_date, self.datetime_format, self.timezone)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         try:
-            start, stop = self.hours
+            _ = self.hours
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        if start is not None and stop is not None and start >= stop:
-            raise ValueError(f"end_date {self.end_date} is not after start_date {self.start_date}: mend one of them")
         return self
 
 
