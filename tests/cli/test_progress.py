@@ -1,12 +1,11 @@
 import io
-import time
+from queue import Queue
 
 import pytest
 from rich.console import Console
 
 from samovar.brew.progress import Progress, State
-from samovar.cli import progress as view
-from samovar.cli.progress import describe, shown
+from samovar.cli.progress import BarView, LineView, describe, followed, make_bars, shown
 
 
 @pytest.mark.parametrize(
@@ -23,33 +22,63 @@ def test_amounts_in_words(state: State, text: str) -> None:
     assert describe(state) == text
 
 
-def test_a_log_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "LINE_SECONDS", 0.01)
-    text = watch(Console(file=io.StringIO(), soft_wrap=True))
-    assert "0:00:00 sorting: 50 %\n" in text
-    assert "0:00:00 writing: 10 of 20 rows\n" in text
-    assert "\x1b" not in text
+SORTING = State("sorting", 50.0, 100, "percent")
+WRITING = State("writing", 10, 20)
+
+
+def test_a_log_gets_plain_lines() -> None:
+    file = io.StringIO()
+    view = LineView(Console(file=file, soft_wrap=True))
+    view.show(SORTING)
+    view.show(WRITING)
+    assert [line.partition(" ")[2] for line in file.getvalue().splitlines()] == [
+        "sorting: 50 %",
+        "writing: 10 of 20 rows",
+    ]
+    assert "\x1b" not in file.getvalue()
 
 
 def test_a_short_brewing_leaves_no_line_in_a_log() -> None:
-    assert watch(Console(file=io.StringIO(), soft_wrap=True)) == ""
+    file = io.StringIO()
+    with shown(Progress(), Console(file=file, soft_wrap=True)):
+        pass
+    assert file.getvalue() == ""
 
 
-def test_a_terminal_gets_a_bar_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "BAR_SECONDS", 0.01)
-    text = watch(Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None))
-    assert "sorting" in text
-    assert "50 %" in text
-    assert "10 of 20 rows" in text
+def test_a_terminal_gets_a_bar_for_each_phase() -> None:
+    file = io.StringIO()
+    with make_bars(Console(file=file, force_terminal=True, width=120, color_system=None)) as bars:
+        view = BarView(bars)
+        for state, amount in ((SORTING, "50 %"), (WRITING, "10 of 20 rows")):
+            view.show(state)
+            bars.refresh()
+            last = file.getvalue().splitlines()[-1]
+            assert state.phase in last
+            assert amount in last
 
 
-def watch(console: Console) -> str:
-    progress = Progress()
-    with shown(progress, console):
+class Watcher:
+    """A view that tells what it was shown."""
+
+    seconds = 0.001
+
+    def __init__(self) -> None:
+        self.states: Queue[State] = Queue()
+
+    def show(self, state: State) -> None:
+        self.states.put(state)
+
+
+def test_whoever_watches_is_shown_each_phase_while_it_goes_on() -> None:
+    progress, watcher = Progress(), Watcher()
+    with followed(progress, watcher):
         progress.begin("sorting", 100, "percent", lambda: 50.0)
-        time.sleep(0.3)
+        wait_for(watcher, SORTING)
         progress.begin("writing", 20)
         progress.reach(10)
-        time.sleep(0.3)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+        wait_for(watcher, WRITING)
+
+
+def wait_for(watcher: Watcher, expected: State) -> None:
+    while watcher.states.get(timeout=60) != expected:
+        pass

@@ -71,17 +71,21 @@ def describe(state: State) -> str:
 def shown(progress: Progress, console: Console) -> Iterator[None]:
     """While the block runs, its progress is seen."""
     if not console.is_terminal:
-        with _followed(progress, LineView(console)):
+        with followed(progress, LineView(console)):
             yield
         return
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}")
-    bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
-    with bars, _followed(progress, BarView(bars)):
+    with make_bars(console) as bars, followed(progress, BarView(bars)):
         yield
 
 
+def make_bars(console: Console) -> Bars:
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}")
+    return Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+
 @contextmanager
-def _followed(progress: Progress, view: View) -> Iterator[None]:
+def followed(progress: Progress, view: View) -> Iterator[None]:
+    """While the block runs, the view is shown the state again and again."""
     is_over = threading.Event()
 
     def follow() -> None:
