@@ -1,0 +1,1 @@
+"""Many results side by side: found, compared, repeated, queued. Writes only through `results`."""
