@@ -8,7 +8,7 @@ NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 .PHONY: demo test setup check bench long stub native-test clean
 
 demo: setup
-	$(BIN)/python examples/resume/demo.py
+	$(BIN)/python examples/click_model/demo.py
 
 test: check
 	$(BIN)/python -m pytest -m "not long"

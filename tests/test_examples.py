@@ -1,8 +1,7 @@
-"""The examples run as they stand, and the demo would tell if bytes differed."""
+"""The demo runs as it stands, and it would tell if bytes differed."""
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,52 +9,53 @@ from types import ModuleType
 
 import pytest
 
-DEMO = Path(__file__).parents[1] / "examples/resume/demo.py"
+DEMO = Path(__file__).parents[1] / "examples/click_model/demo.py"
 
 
 @pytest.fixture(scope="module")
 def demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("resume_demo", DEMO)
+    spec = importlib.util.spec_from_file_location("click_demo", DEMO)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_demo_kills_a_job_and_finds_the_same_bytes(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, DEMO, tmp_path], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    kills = len(re.findall(r"^  SIGKILL ", done.stdout, re.MULTILINE))
-    assert kills >= 5
-    assert f"SAME BYTES in all 63 files, after {kills} kills" in done.stdout
-    assert "once more:  finished already: nothing to do" in done.stdout
-    assert re.search(r"^status +finished", done.stdout, re.MULTILINE)
-    assert "model.decay,0.9,0.99" in done.stdout
-    assert f"show {tmp_path}/killed" in done.stdout
-    assert "clicks_table: version 1, 50000 rows in 54 minibatches" in done.stdout
-    assert re.search(r"read back as tensors: [\d,]+ rows/s", done.stdout)
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, str(DEMO), str(folder), "--days", "2", "--rows-per-hour", "600"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return folder, done.stdout
 
 
-def test_the_demo_names_every_file_that_differs(demo: ModuleType, tmp_path: Path) -> None:
-    for name in ("model/weights", "evaluation/train/0", "evaluation/train/1", "logs/metrics.jsonl"):
-        (tmp_path / "straight" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "straight" / name).write_bytes(name.encode())
-    shutil.copytree(tmp_path / "straight", tmp_path / "killed")
-    straight = demo.read_compared(tmp_path / "straight")
-    assert demo.compare(straight, demo.read_compared(tmp_path / "killed")) == []
-    (tmp_path / "killed/evaluation/train/1").write_bytes(b"evaluation/train/2")
-    (tmp_path / "killed/logs/metrics.jsonl").unlink()
-    killed = demo.read_compared(tmp_path / "killed")
-    assert demo.compare(straight, killed) == ["evaluation/train/1", "logs/metrics.jsonl"]
-    lines = demo.gather(sorted(straight), ["evaluation/train/1"])
-    assert lines["evaluation/train/"] == ["evaluation/train/0"]
-    assert lines["evaluation/train/1"] == ["evaluation/train/1"]
+def test_the_demo_goes_on_after_kills_and_ends_with_the_same_bytes(shown: tuple[Path, str]) -> None:
+    _, text = shown
+    assert len(re.findall(r"^  SIGKILL after hour \d+ of 48: ", text, re.MULTILINE)) == 2
+    assert "online_model: finished already, nothing to do" in text
+    assert re.search(r"SAME BYTES: 51 files of both runs compared, [\d,]+ bytes", text)
+    assert re.search(r"^ *[\d,]+ rows/s: start, training", text, re.MULTILINE)
 
 
-def test_the_demo_fails_when_bytes_differ(demo: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["demo.py", str(tmp_path)])
-    monkeypatch.setattr(demo, "choose_moments", lambda chance: [])
-    monkeypatch.setattr(demo, "read_compared", lambda root: {"model/weights": str(root).encode()})
-    assert demo.main() == 1
+def test_the_demo_shows_how_good_the_model_is_beside_the_best_possible(shown: tuple[Path, str]) -> None:
+    folder, text = shown
+    rows = re.findall(r"^ (2026-01-0\d) +([\d,]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) ", text, re.MULTILINE)
+    assert [row[0] for row in rows] == ["2026-01-01", "2026-01-02"]
+    for _, _, auc, learned, best, base in rows:
+        assert float(best) < float(learned) < float(base)
+        assert float(auc) > 0.6
+    for name in ("quality.png", "training.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+        assert str(folder / name) in text
+
+
+def test_the_demo_fails_when_bytes_differ(
+    demo: ModuleType, shown: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = shown
+    assert demo.show_proof(folder)
+    monkeypatch.setattr(demo, "contract_of", lambda root: {"model/state.json": str(root).encode()})
+    assert not demo.show_proof(folder)
+    assert "DIFFERENT BYTES" in capsys.readouterr().out

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from samovar.errors import Damaged, NotOurs
+from samovar.errors import NotOurs
 from samovar.results.arrays import ArraysFile, write_arrays
 from samovar.results.tree import decode_tree, encode_tree
 from samovar.store.disk import Disk
+from samovar.store.faults import store_error
 
 KEY = "samovar"
 FORMAT = 1
@@ -24,7 +25,13 @@ class _File:
 
 def save_tree(path: Path, tree: object, disk: Disk | None = None) -> None:
     """Replace the file in one step; a kill leaves the old one."""
-    disk = disk or Disk()
+    try:
+        _replace(path, tree, disk or Disk())
+    except OSError as error:
+        raise store_error(error, "save", path, path.parent) from error
+
+
+def _replace(path: Path, tree: object, disk: Disk) -> None:
     node, arrays = encode_tree(tree)
     beside = path.with_name(f".{path.name}.new")
     if beside.exists():  # of somebody who was killed
@@ -47,13 +54,14 @@ def load_tree(path: Path) -> Any:
     try:
         arrays = ArraysFile(memoryview(bytearray(path.read_bytes())))
         document = json.loads(arrays.metadata[KEY])
-        if document["format"] != FORMAT:
-            raise Damaged(f"{path}: has format {document['format']}; this Samovar reads {FORMAT}: use a newer one")
-        return decode_tree(
-            document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
-        )
+        form = document["format"]
+        if form == FORMAT:
+            return decode_tree(
+                document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
+            )
     except (KeyError, ValueError, TypeError) as error:
         raise NotOurs(
             f"{path}: is no file of Samovar, or it is damaged ({error}); expected one that it saved: check the name, "
             "or restore a copy"
         ) from error
+    raise NotOurs(f"{path}: has format {form}; this Samovar reads {FORMAT}: use a newer one")
