@@ -65,7 +65,6 @@ class Lineup:
             yield self._whole(SAMOVAR[threads], partial(tables.read_table, table, threads))
         yield self._whole(UNCOMPRESSED, partial(tables.read_table, plain))
         yield self._whole(UNCOMPRESSED_FIRST, partial(tables.read_first, plain.store))
-        yield self._whole("Samovar uncompressed, 2 parsers", partial(tables.read_table, plain, 2))
 
     def _minibatch_peers(self) -> Iterator[Loader]:
         litdata.write_minibatches(self._ready, self._folder / "litdata")

@@ -2,6 +2,8 @@
 
 consumer ──asks──▶ blocks of a few rows ──▶ [downloaders: bytes] ──▶ parsers: decode ──▶ in order, tensors made
                    as many ahead as fit into max_cache_size
+
+What lies uncompressed in memory and was checked before needs no threads: its tensors are made when they are asked for.
 """
 
 import os
@@ -33,6 +35,8 @@ class Reading:
     num_downloaders: int
     num_parsers: int
     max_cache_size: int
+    is_light: bool
+    """Cells are used where they lie, and they stay in memory: there is little to parse."""
 
     @classmethod
     def choose(
@@ -46,7 +50,9 @@ class Reading:
                 raise BadInput(f"{name}: found {value}; expected 1 or more: give more, or leave it out")
         cores = os.cpu_count() or 1
         enough = 1 if is_light else min(3, cores)
-        return cls(num_downloaders or min(4, cores), num_parsers or enough, max_cache_size or DEFAULT_CACHE_BYTES)
+        return cls(
+            num_downloaders or min(4, cores), num_parsers or enough, max_cache_size or DEFAULT_CACHE_BYTES, is_light
+        )
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class TableReader(Iterator[Record]):
     def _read(self, blocks: Iterator[Block]) -> Generator[Record, None, None]:
         downloaders = ThreadPoolExecutor(self._reading.num_downloaders, thread_name_prefix="download")
         parsers = ThreadPoolExecutor(self._reading.num_parsers, thread_name_prefix="parse")
-        waiting: deque[tuple[Block, Future[tuple[DecodedRow, Source]]]] = deque()
+        waiting: deque[tuple[Block, Future[tuple[DecodedRow, Source]] | None]] = deque()
         cached = 0
         upcoming = next(blocks, None)
         try:
@@ -127,25 +133,26 @@ class TableReader(Iterator[Record]):
                 while upcoming is not None and (
                     not waiting or cached + sum(upcoming.sizes) <= self._reading.max_cache_size
                 ):
-                    waiting.append(
-                        (upcoming, parsers.submit(self._parse, upcoming, self._download(upcoming, downloaders)))
-                    )
+                    is_ready = self._reading.is_light and bool(upcoming.checked.all())
+                    waiting.append((upcoming, None if is_ready else self._parse_ahead(upcoming, downloaders, parsers)))
                     cached += sum(upcoming.sizes)
                     upcoming = next(blocks, None)
                 block, parsed = waiting.popleft()
-                yield from self._records_of(block, *parsed.result())
+                yield from self._records_of(block, *(parsed.result() if parsed else self._parse(block)))
                 cached -= sum(block.sizes)
         finally:
             for pool in (downloaders, parsers):
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _download(self, block: Block, downloaders: ThreadPoolExecutor) -> Future[Source] | None:
-        """None when the bytes need no fetching."""
-        if block.file.can_map:
-            return None
-        return downloaders.submit(block.file.fetch, block.places)
+    def _parse_ahead(
+        self, block: Block, downloaders: ThreadPoolExecutor, parsers: ThreadPoolExecutor
+    ) -> Future[tuple[DecodedRow, Source]]:
+        is_here = block.file.can_map
+        return parsers.submit(
+            self._parse, block, None if is_here else downloaders.submit(block.file.fetch, block.places)
+        )
 
-    def _parse(self, block: Block, download: Future[Source] | None) -> tuple[DecodedRow, Source]:
+    def _parse(self, block: Block, download: Future[Source] | None = None) -> tuple[DecodedRow, Source]:
         """All cells of the block in one call, and nothing else: every line of Python here would fight with the
         consumer for the interpreter's lock, and lose more time on that than the line takes."""
         source = block.file.fetch(block.places) if download is None else download.result()

@@ -1,5 +1,6 @@
 """A tensor table as a whole: its versions, schema, hours, and the way to read it. Knows no training."""
 
+import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -130,8 +131,14 @@ class Table:
     def _reading(self, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Reading:
         codec = Compression.parse(self.compression).codec
         native.require_codec(codec)
-        is_light = codec == "none" and self.store.can_map
+        is_light = codec == "none" and self.store.can_map and self._fits_into_memory
         return Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light)
+
+    @property
+    def _fits_into_memory(self) -> bool:
+        """What was read once is then still there when it is read again."""
+        size = sum(entry.size for manifest in self.manifests for entry in manifest.segment.files)
+        return size < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
     def _reader(
         self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, reading: Reading
