@@ -1,5 +1,5 @@
-// embedding.h for Python. Tensors come as addresses: samovar.native.embedding, the only caller, has checked their
-// dtype, rank, device and strides, and holds them; numpy arrays are checked here.
+// embedding.h for Python. Bags come as tensors and are checked here, outputs and gradients as addresses: the only
+// caller, samovar.native.embedding, has made or checked those, and holds them.
 #include "samovar/embedding.h"
 
 #include <nanobind/stl/map.h>
@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "borders.h"
+#include "tensors.h"
 
 namespace {
 
@@ -29,26 +30,48 @@ T* at(uintptr_t address) {
     return reinterpret_cast<T*>(address);
 }
 
-// table, is mean, lens, bags, ids, number of ids, positions, number of positions, out, stride of out in floats
-using Input = std::tuple<size_t, bool, uintptr_t, size_t, uintptr_t, size_t, uintptr_t, size_t, uintptr_t, size_t>;
+// name, table, is mean, ids, positions or None, lens: samovar.native.embedding.Ids
+using Ids = std::tuple<nb::handle, size_t, bool, nb::handle, nb::handle, nb::handle>;
+// address and stride in floats of a feature's output
+using Place = std::tuple<uintptr_t, size_t>;
 // address and stride in floats of a feature's gradient, or nothing
 using Gradient = std::optional<std::tuple<uintptr_t, size_t>>;
 // kind, lr, eps, beta1, beta2, weight decay, clip by value, clip by norm
 using Step = std::tuple<int, double, double, double, double, double, double, double>;
 
-std::vector<samovar::FeatureInput> to_inputs(const std::vector<Input>& tuples) {
+samovar::FeatureInput to_input(const Ids& feature, size_t number) {
+    static const TensorReader& reader = *new TensorReader;  // Python may be gone before it would be destroyed
+    const auto& [name, table, is_mean, ids, positions, lens] = feature;
+    const auto found_ids = reader.ids(ids), found_lens = reader.lens(lens);
+    if (!found_ids || !found_lens) throw samovar::BadBag(number, "");
+    samovar::FeatureInput input;
+    input.table = table, input.is_mean = is_mean;
+    input.lens = at<int32_t>(found_lens->address), input.num_bags = found_lens->size;
+    input.ids = at<uint64_t>(found_ids->address), input.num_ids = found_ids->size;
+    if (positions.is_none()) return input;
+    const auto found_positions = reader.positions(positions);
+    if (!found_positions) throw samovar::BadBag(number, "");
+    static const int32_t nowhere = 0;  // an empty tensor may have no address, which would mean "no positions"
+    input.positions = found_positions->size == 0 ? &nowhere : at<int32_t>(found_positions->address);
+    input.num_positions = found_positions->size;
+    return input;
+}
+
+std::vector<samovar::FeatureInput> to_inputs(const std::vector<Ids>& features) {
     std::vector<samovar::FeatureInput> inputs;
-    inputs.reserve(tuples.size());
-    for (const auto& [table, is_mean, lens, bags, ids, num_ids, positions, num_positions, out, stride] : tuples) {
-        inputs.push_back({table, is_mean, at<int32_t>(lens), bags, at<uint64_t>(ids), num_ids, at<int32_t>(positions),
-                          num_positions, at<float>(out), stride});
-    }
+    inputs.reserve(features.size());
+    for (const Ids& feature : features) inputs.push_back(to_input(feature, inputs.size()));
     return inputs;
 }
 
-std::unique_ptr<Lookup> lookup(Embedding& self, const std::vector<Input>& tuples, uint32_t clock, bool is_training,
-                               unsigned threads) {
-    const auto inputs = to_inputs(tuples);
+std::unique_ptr<Lookup> lookup(Embedding& self, const std::vector<Ids>& features, const std::vector<Place>& places,
+                               uint32_t clock, bool is_training, unsigned threads) {
+    if (places.size() != features.size()) throw std::invalid_argument("one place a feature");
+    auto inputs = to_inputs(features);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        inputs[i].out = at<float>(std::get<0>(places[i]));
+        inputs[i].out_stride = std::get<1>(places[i]);
+    }
     nb::gil_scoped_release release;
     return self.lookup(inputs, clock, is_training, threads);
 }
@@ -76,8 +99,8 @@ void update(Embedding& self, const std::vector<std::tuple<const Lookup*, std::ve
     self.update(pending, step, threads);
 }
 
-void prefetch(const Embedding& self, const std::vector<Input>& tuples) {
-    const auto inputs = to_inputs(tuples);
+void prefetch(const Embedding& self, const std::vector<Ids>& features) {
+    const auto inputs = to_inputs(features);
     nb::gil_scoped_release release;
     self.prefetch(inputs);
 }
@@ -261,9 +284,10 @@ void bind_embedding(nb::module_& m) {
         .def("dim", [](const Embedding& self, size_t table) { return self.table(table).settings().dim; }, "table"_a)
         .def("width", [](const Embedding& self, size_t table) { return self.table(table).width(); }, "table"_a)
         .def_prop_ro("version", &Embedding::version)
-        .def("lookup", &lookup, "inputs"_a, "clock"_a, "is_training"_a, "threads"_a)
+        .def("lookup", &lookup, "features"_a, "places"_a, "clock"_a, "is_training"_a, "threads"_a)
         .def("update", &update, "pending"_a, "step"_a, "threads"_a)
-        .def("prefetch", &prefetch, "inputs"_a)
+        .def("rouse", &Embedding::rouse)
+        .def("prefetch", &prefetch, "features"_a)
         .def("sweep", &sweep, "clock"_a, "first_shard"_a, "last_shard"_a, "threads"_a)
         .def("counters", &counters, "table"_a)
         .def("count_ages", &count_ages, "table"_a, "clock"_a, "counts"_a)

@@ -13,6 +13,7 @@ namespace {
 
 // Below this, more tasks cost more than they save.
 constexpr size_t MIN_SPLIT_IDS = 4096;
+constexpr size_t MIN_SPLIT_CHECKS = 65536;
 constexpr size_t SPLITS = 8;
 alignas(64) float missing_row[HashTable::MAX_WIDTH] = {};
 
@@ -198,7 +199,7 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
                                           unsigned threads) {
     auto lookup = std::make_unique<Lookup>();
     std::vector<size_t> use_of_table(tables_.size(), SIZE_MAX);
-    size_t num_ids = 0;
+    size_t num_ids = 0, num_checked = 0;
     lookup->features_.resize(inputs.size());
     for (size_t feature = 0; feature < inputs.size(); ++feature) {
         const FeatureInput& input = inputs[feature];
@@ -213,11 +214,14 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
         lookup->features_[feature].is_mean = input.is_mean;
         lookup->features_[feature].num_bags = input.num_bags;
         num_ids += input.positions != nullptr ? input.num_positions : input.num_ids;
+        num_checked += input.num_bags + 4 * input.num_positions;  // a position costs more than a length
     }
     Call call{inputs, *lookup, clock, is_training};
     const size_t num_tables = lookup->tables_.size();
     const size_t splits = splits_for(num_tables, num_ids, threads);
-    run_tasks(inputs.size(), num_ids < MIN_SPLIT_IDS ? 1 : threads, [&](size_t feature) { call.check(feature); });
+    is_shared_ = threads > 1 && num_ids >= MIN_SPLIT_IDS;
+    run_tasks(inputs.size(), is_shared_ && num_checked >= MIN_SPLIT_CHECKS ? threads : 1,
+              [&](size_t feature) { call.check(feature); });
 
     std::lock_guard<std::mutex> guard(mutex_);
     if (is_training) ++version_;
@@ -242,6 +246,10 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
         });
     }
     return lookup;
+}
+
+void Embedding::rouse() const {
+    if (is_shared_) rouse_team();
 }
 
 void Embedding::prefetch(const std::vector<FeatureInput>& inputs) const {

@@ -84,13 +84,22 @@ public:
         }
     }
 
+    void rouse() {
+        {
+            std::lock_guard<std::mutex> guard(mutex_);
+            ++alarms_;
+        }
+        woken_.notify_all();
+    }
+
 private:
     void serve(unsigned self, size_t seen) {
         for (;;) {
-            for (int spin = 0; spin < SPINS && round_.load(std::memory_order_acquire) == seen; ++spin) pause();
-            if (round_.load(std::memory_order_acquire) == seen) {
+            size_t alarms = alarms_.load(std::memory_order_relaxed);
+            while (!sees_more_than(seen)) {
                 std::unique_lock<std::mutex> lock(mutex_);
-                woken_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != seen; });
+                woken_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != seen || alarms_ != alarms; });
+                alarms = alarms_;
             }
             ++seen;
             if (self < job_->threads) job_->work(self);
@@ -98,9 +107,16 @@ private:
         }
     }
 
+    // Whether a round began; waits for one awake.
+    bool sees_more_than(size_t seen) const noexcept {
+        for (int spin = 0; spin < SPINS && round_.load(std::memory_order_acquire) == seen; ++spin) pause();
+        return round_.load(std::memory_order_acquire) != seen;
+    }
+
     std::mutex mutex_;
     std::condition_variable woken_;
     std::atomic<size_t> round_{0};
+    std::atomic<size_t> alarms_{0};
     std::atomic<unsigned> unfinished_{0};
     Job* job_ = nullptr;
     unsigned workers_ = 0;
@@ -127,6 +143,11 @@ void run_tasks(size_t count, unsigned threads, const std::function<void(size_t)>
     Job job(count, threads, &task);
     team->run(job);
     if (job.error) std::rethrow_exception(job.error);
+}
+
+void rouse_team() {
+    std::unique_lock<std::mutex> lock(team_mutex, std::try_to_lock);
+    if (lock && team != nullptr && team_process == getpid()) team->rouse();
 }
 
 }  // namespace samovar

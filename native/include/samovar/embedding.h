@@ -84,6 +84,8 @@ public:
     std::unique_ptr<Lookup> lookup(const std::vector<FeatureInput>& inputs, uint32_t clock, bool is_training,
                                    unsigned threads);
     void update(const std::vector<Pending>& pending, const RowStep& step, unsigned threads);
+    // Another lookup or update like the last lookup will come at once: see rouse_team.
+    void rouse() const;
     // Brings what the next lookup of these ids will read into the cache. Changes nothing; any thread may call it.
     void prefetch(const std::vector<FeatureInput>& inputs) const;
 
@@ -137,6 +139,7 @@ private:
     std::vector<std::unique_ptr<Table>> tables_;
     mutable std::mutex mutex_;
     std::atomic<uint64_t> version_{0};
+    std::atomic<bool> is_shared_{false};  // the last lookup was enough work for a team
 };
 
 }  // namespace samovar

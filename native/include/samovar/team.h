@@ -11,4 +11,7 @@ namespace samovar {
 // own cache in the forward and in the backward pass. The first exception is thrown again here.
 void run_tasks(size_t count, unsigned threads, const std::function<void(size_t)>& task);
 
+// Tasks will come within microseconds: whoever of the team sleeps wakes up meanwhile, and waits for them awake.
+void rouse_team();
+
 }  // namespace samovar

@@ -125,6 +125,7 @@ class HashEmbedding(nn.Module):
 
     def forward(self, inputs: Mapping[str, Bag]) -> dict[str, torch.Tensor]:
         """For each feature that is given a tensor of shape `data_len.shape + (dim,)`."""
+        self._core.rouse()
         ids = self._ids(inputs)
         names = [feature.name for feature in ids]
         if self.training and torch.is_grad_enabled():
@@ -135,6 +136,7 @@ class HashEmbedding(nn.Module):
     def concat(self, inputs: Mapping[str, Bag]) -> torch.Tensor:
         """`torch.cat` of the outputs along the last dimension, in the order of `features`, but nothing is copied:
         each feature is pooled into its columns, and its gradient read from there."""
+        self._core.rouse()
         ids = self._ids(inputs)
         if not ids or any(feature.lens.shape != ids[0].lens.shape for feature in ids):
             shapes = ", ".join(f"{feature.name} {list(feature.lens.shape)}" for feature in ids)
@@ -284,6 +286,7 @@ class _Pool(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[None, None, None]:
+        ctx.embedding._core.rouse()
         if any(gradient is not None for gradient in gradients):
             ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, gradients)))
         return None, None, None
@@ -301,6 +304,7 @@ class _PoolColumns(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None]:
+        ctx.embedding._core.rouse()
         if gradient is not None:
             ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, [gradient], ctx.columns)))
         return None, None, None

@@ -1,5 +1,4 @@
-"""Hash tables of many features. Tensors are checked here, and only then go down to C++ as addresses: a check of each
-at the border itself would cost as much as its lookup. Not among the room's names, because it needs torch."""
+"""Hash tables of many features. Not among the room's names, because it needs torch."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +63,7 @@ class Embedding:
 
     def __init__(self) -> None:
         self._core = _native.Embedding()
+        self._listed: tuple[tuple[int, int, int, bool, int], _native.Listing] | None = None
 
     def add_table(self, dim: int, seed: int, init_scale: float) -> int:
         return self._core.add_table(dim, seed, init_scale)
@@ -107,18 +107,20 @@ class Embedding:
     def _look_up(
         self, features: Sequence[Ids], places: Sequence[tuple[int, int]], clock: int, is_training: bool
     ) -> Lookup:
-        inputs = [(*_address(feature), *place) for feature, place in zip(features, places, strict=True)]
         try:
-            return self._core.lookup(inputs, clock, is_training, torch.get_num_threads())
+            return self._core.lookup(features, places, clock, is_training, torch.get_num_threads())
         except ValueError as error:
-            what, number = error.args
-            raise BadInput(
-                f"feature {features[number].name!r}: {what}; expected one length a bag, each id in one bag: "
-                "mend what made the Bag"
-            ) from error
+            raise _bad_bag(features, *error.args) from error
+
+    def rouse(self) -> None:
+        """A lookup or an update will come at once: let the threads that help with it wake up meanwhile."""
+        self._core.rouse()
 
     def prefetch(self, features: Sequence[Ids]) -> None:
-        self._core.prefetch([(*_address(feature), 0, 0) for feature in features])
+        try:
+            self._core.prefetch(features)
+        except ValueError as error:
+            raise _bad_bag(features, *error.args) from error
 
     def update(self, gradients: Sequence[Gradient], step: RowStep) -> None:
         held = [[None if g is None else _rows_of(g) for g in gradient.outputs] for gradient in gradients]
@@ -157,7 +159,7 @@ class Embedding:
 
     def stream(self, table: int, shard: int, clock: int, field: str, *, is_sorted: bool) -> Iterator[memoryview]:
         """`ids`, `stamps` or `rows` of the rows of a shard that are not expired, in pieces that are used again."""
-        listing = _native.Listing(self._core, table, shard, clock, is_sorted)
+        listing = self._list(table, shard, clock, is_sorted)
         width = self.width(table) if field == "rows" else 1
         dtype: Any = {"ids": np.uint64, "stamps": np.uint32, "rows": np.float32}[field]
         rows_a_piece = max(_CHUNK_BYTES // np.dtype(dtype).itemsize // width, 1)
@@ -177,6 +179,16 @@ class Embedding:
                 if number + 1 < num_pieces:
                     pending.append(ahead.submit(fill, number + 1))
                 yield ready
+        if field == "rows":
+            self._listed = None  # the last field
+
+    def _list(self, table: int, shard: int, clock: int, is_sorted: bool) -> _native.Listing:
+        """Made once for the fields of a shard, which are streamed one after the other."""
+        key = (table, shard, clock, is_sorted, self.version)
+        if self._listed is None or self._listed[0] != key:
+            self._listed = None  # before the next one is made
+            self._listed = (key, _native.Listing(self._core, table, shard, clock, is_sorted))
+        return self._listed[1]
 
     def load(self, table: int, kind: str, num_rows: int) -> "Loading":
         return Loading(self._core, table, kind, num_rows)
@@ -200,26 +212,13 @@ class Loading:
         self._loading.finish(self._core, self._table, list(counters))
 
 
-def _address(feature: Ids) -> tuple[int, bool, int, int, int, int, int, int]:
-    _, table, is_mean, ids, positions, lens = feature
-    if (
-        ids.dtype is not torch.int64
-        or lens.dtype is not torch.int32
-        or not (ids.is_cpu and lens.is_cpu and ids.is_contiguous() and lens.is_contiguous())
-        or ids.dim() != 1
-    ):
-        raise _bad_tensor(feature)
-    if positions is None:
-        return table, is_mean, lens.data_ptr(), lens.numel(), ids.data_ptr(), ids.numel(), 0, 0
-    if (
-        positions.dtype is not torch.int32
-        or positions.dim() != 1
-        or not (positions.is_cpu and positions.is_contiguous())
-    ):
-        raise _bad_tensor(feature)
-    # An empty tensor's address may be 0, which would mean "no positions".
-    place = positions.data_ptr() or ids.data_ptr() or 1
-    return table, is_mean, lens.data_ptr(), lens.numel(), ids.data_ptr(), ids.numel(), place, positions.numel()
+def _bad_bag(features: Sequence[Ids], what: str, number: int) -> BadInput:
+    feature = features[number]
+    if not what:
+        return _bad_tensor(feature)
+    return BadInput(
+        f"feature {feature.name!r}: {what}; expected one length a bag, each id in one bag: mend what made the Bag"
+    )
 
 
 def _bad_tensor(feature: Ids) -> BadInput:
