@@ -47,8 +47,10 @@ class TorchModel:
             raise BadInput(
                 f"TorchModel: found a minibatch of {len(inputs)} parts; expected inputs and a target: load both"
             )
-        self.architecture.train()
-        *given, target = (as_input(each, self.device) for each in inputs)
+        if not self.architecture.training:  # what the user froze inside it stays so
+            self.architecture.train()
+        device = self.device
+        *given, target = (as_input(each, device) for each in inputs)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.zero_grad()

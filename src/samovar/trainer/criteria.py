@@ -9,6 +9,8 @@ from torch.nn import functional
 from samovar.errors import BadInput
 from samovar.trainer.columns import Columns, find_columns, gather_targets
 
+_NO_LABEL = -(2**63)  # torch would leave out those that are -100
+
 
 class Criterion(Protocol):
     """One's own: `criterion=MyCriterion` is called with the training part, an object is used as it is."""
@@ -35,6 +37,8 @@ class MixedCriterion:
 
     def __call__(self, output: Any, target: Any, weights: Any = None, unscaled: bool = False) -> torch.Tensor:
         columns = self._known()
+        if len(columns.kinds) == 1 and columns.kinds[0] > 2 and weights is None and _are_labels(output, target):
+            return _class_loss(output, target.reshape(-1), "mean")
         if columns.kinds == (1,) * len(columns.kinds) or columns.kinds == (0,) * len(columns.kinds):
             losses, target = self._uniform(columns, output, target, unscaled)
         else:
@@ -87,7 +91,7 @@ class MixedCriterion:
             part, value = shaped[:, first : first + width], wanted[:, number]
             clean = value.nan_to_num(nan=0.0) if value.is_floating_point() else value
             if kind > 2:
-                losses.append(_class_loss(part, clean))
+                losses.append(_class_loss(part, clean, "none"))
             else:
                 one = Columns((kind,), (columns.means[number],), (columns.stds[number],))
                 losses.append(self._uniform(one, part, clean[:, None].to(part.dtype), unscaled)[0][:, 0])
@@ -102,14 +106,34 @@ class MixedCriterion:
         self.columns = Columns(tuple(state["kinds"]), tuple(state["means"]), tuple(state["stds"]))
 
 
-def _class_loss(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def _are_labels(output: Any, target: Any) -> bool:
+    """The usual case, in one call of torch: whole numbers, one an example, and an output for each class."""
+    are_tensors = isinstance(output, torch.Tensor) and isinstance(target, torch.Tensor)
+    return (
+        are_tensors
+        and target.dtype == torch.int64
+        and output.dim() == 2
+        and output.shape[1] > 1
+        and output.shape[0] == target.numel() == target.shape[0]
+    )
+
+
+def _class_loss(output: torch.Tensor, labels: torch.Tensor, reduction: str) -> torch.Tensor:
     labels = labels.long()
-    if bool((labels >= output.shape[1]).any()) or bool((labels < 0).any()):
-        raise BadInput(
-            f"net: has {output.shape[1]} outputs for classes, and a target is {int(labels.max())}; expected classes "
-            f"from 0 to {output.shape[1] - 1}: change the last layer, or give floats as targets if they are no classes"
-        )
-    return functional.cross_entropy(output, labels, reduction="none")
+    if not output.is_cpu and bool(((labels < 0) | (labels >= output.shape[1])).any()):  # a device would only fail
+        raise _no_such_class(output, labels)
+    try:
+        return functional.cross_entropy(output, labels, reduction=reduction, ignore_index=_NO_LABEL)
+    except IndexError as error:
+        raise _no_such_class(output, labels) from error
+
+
+def _no_such_class(output: torch.Tensor, labels: torch.Tensor) -> BadInput:
+    found = labels.max() if int(labels.max()) >= output.shape[1] else labels.min()
+    return BadInput(
+        f"net: has {output.shape[1]} outputs for classes, and a target is {int(found)}; expected classes "
+        f"from 0 to {output.shape[1] - 1}: change the last layer, or give floats as targets if they are no classes"
+    )
 
 
 def _fit(output: Any, target: Any) -> Any:
