@@ -1,12 +1,14 @@
-"""An epoch of an MLP on arrays: a hand-written loop against the two facades, in one run.
+"""An epoch of an MLP on arrays: a hand-written loop against the two facades, Lightning and skorch, in one run.
 
-The same optimizer, the same order of examples and the same net everywhere; no validation and no snapshots.
+The same optimizer and net everywhere, the same minibatches but where a DataLoader draws them; no validation and no
+snapshots. The peers lie in build/peers, where `make bench` puts them.
 """
 
 import argparse
 import statistics
 import sys
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,15 @@ import numpy as np
 import torch
 from benchmarks.contest.report import Bar, Section, show
 from benchmarks.contest.rounds import interleave, paired_ratio, time_call
+from benchmarks.trainer_peers.frameworks import (
+    LIGHTNING,
+    LIGHTNING_LOADER,
+    SKORCH,
+    by_lightning,
+    by_lightning_loader,
+    by_skorch,
+)
+from benchmarks.trainer_peers.task import BATCH, RATE, Data, make_data, make_net, make_optimizer, order_of
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -23,34 +34,13 @@ from samovar.functional import TorchModel, train_model
 from samovar.functional.batch_iter import BatchIter
 from samovar.pipelines.facade import Epochs, run_epochs
 from samovar.runner import MinibatchWorkerPool, Run
-from samovar.seeds import numpy_generator, set_seed, torch_generator
+from samovar.seeds import torch_generator
 from samovar.trainer import Lookahead, MixedCriterion
 from samovar.trainer.options import Manner, Options
 from samovar.trainer.training import Training
 
 HAND = "hand-written loop over tensors"
 MOST = 1.05
-BATCH = 100
-RATE = 1e-3
-Data = tuple[torch.Tensor, torch.Tensor]
-
-
-def make_data(rows: int) -> Data:
-    x = numpy_generator(1, "benchmark").standard_normal((rows, 784), np.float32)
-    return torch.from_numpy(x), torch.from_numpy(np.abs(x[:, 0] * 3).astype(np.int64) % 10)
-
-
-def make_net() -> nn.Module:
-    set_seed(0)
-    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-
-
-def make_optimizer(net: nn.Module) -> Lookahead:
-    return Lookahead(torch.optim.RAdam(net.parameters(), lr=RATE))
-
-
-def order_of(rows: int) -> torch.Tensor:
-    return torch.from_numpy(numpy_generator(0, "order", 0, 0).permutation(rows))
 
 
 def step(net: nn.Module, optimizer: Lookahead, loss: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
@@ -121,12 +111,9 @@ def by_trainer(data: Data) -> Callable[[], object]:
     return lambda: run_epochs(Run(pool.learner, pool.settings.policies), pool, epochs, [PolicyClock()], None, 0)
 
 
-CONTESTANTS = {
-    HAND: by_hand,
-    "hand-written loop over a DataLoader": by_data_loader,
-    "Samovar train_model": by_train_model,
-    "Samovar PytorchTrainer": by_trainer,
-}
+OWN = {"Samovar train_model": by_train_model, "Samovar PytorchTrainer": by_trainer}
+CONTESTANTS = {HAND: by_hand, **OWN, "hand-written loop over a DataLoader": by_data_loader}
+PEERS = {LIGHTNING: by_lightning, LIGHTNING_LOADER: by_lightning_loader, SKORCH: by_skorch}
 
 
 def main() -> int:
@@ -135,12 +122,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     data = make_data(args.rows)
-    acts = {name: make(data) for name, make in CONTESTANTS.items()}
-    for act in acts.values():
-        act()
-    seconds = interleave({name: lambda a=act: time_call(a) for name, act in acts.items()}, args.rounds, "epochs")  # type: ignore[misc]  # a default keeps the act
+    timers: dict[str, Callable[[], float]] = {
+        name: partial(time_call, make(data)) for name, make in CONTESTANTS.items()
+    }
+    timers |= {name: make(data) for name, make in PEERS.items()}
+    for timer in timers.values():
+        timer()
+    seconds = interleave(timers, args.rounds, "epochs")
     bars = []
-    for name in list(CONTESTANTS)[2:]:
+    for name in OWN:
         cost = 1 / paired_ratio(seconds, name, HAND)
         spread = [own / hand for own, hand in zip(seconds[name], seconds[HAND], strict=True)]
         found = (
