@@ -1,0 +1,79 @@
+"""torch's own: a sparse EmbeddingBag a feature. Fed by the default DataLoader row by row, or by Arrow batch by batch.
+
+python -m benchmarks.training_peers.torch_plain FOLDER NUM_BATCHES: takes turns
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import torch
+from benchmarks.contest.clicks import CATEGORICAL, MOST_IDS, MULTIPLE, SINGLE
+from benchmarks.loaders.arrow import ROWS_PER_GROUP, read_parquet
+from benchmarks.loaders.base import BATCH_SIZE, Batch
+from benchmarks.loaders.dataloader import PACKED, unpack
+from benchmarks.training_peers.base import DIM, EMBEDDING_LR, NUM_FOLDED, Peer, serve
+from benchmarks.training_peers.data import BATCHED, ROWS
+from torch.utils.data import DataLoader, IterableDataset
+
+DEFAULT = "torch, default DataLoader"
+ARROW = "torch, batched Arrow loader"
+
+
+class ParquetRows(IterableDataset[dict[str, Any]]):
+    """Row by row out of a Parquet file, a row group in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        shapes = {"multiple": (len(MULTIPLE), MOST_IDS)}
+        file = pq.ParquetFile(self._path)
+        for number in range(file.num_row_groups):
+            group = file.read_row_group(number)
+            columns = {name: group[name].combine_chunks() for name in PACKED}
+            arrays = {
+                name: column.flatten().to_numpy().reshape(len(column), *shapes.get(name, (-1,)))
+                for name, column in columns.items()
+            }
+            for index in range(group.num_rows):
+                yield {name: array[index] for name, array in arrays.items()}
+
+
+def make_peer() -> Peer:
+    weights = [torch.empty(NUM_FOLDED, DIM).uniform_(-0.01, 0.01) for _ in CATEGORICAL]
+    bags = [
+        torch.nn.EmbeddingBag.from_pretrained(weight, freeze=False, mode="sum", sparse=True, include_last_offset=True)
+        for weight in weights
+    ]
+    alone = torch.arange(BATCH_SIZE + 1)
+
+    def embed(ids: Batch) -> torch.Tensor:
+        offsets = [alone] * len(SINGLE) + [_offsets(lengths) for lengths in ids[2 * len(SINGLE) + 1 :: 2]]
+        return torch.cat([bag(data, ends) for bag, data, ends in zip(bags, ids[::2], offsets, strict=True)], 1)
+
+    return Peer(embed, [torch.optim.Adagrad([bag.weight for bag in bags], lr=EMBEDDING_LR)])
+
+
+def _offsets(lengths: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+
+def main(folder: Path, num_batches: int, num_row_batches: int) -> None:
+    peer = make_peer()
+    ones = torch.ones(BATCH_SIZE, dtype=torch.int32)
+    serve(
+        {
+            DEFAULT: lambda: (
+                peer.step(unpack(rows, ones)) for rows in DataLoader(ParquetRows(folder / ROWS), BATCH_SIZE)
+            ),
+            ARROW: lambda: map(peer.step, read_parquet(folder / BATCHED, ROWS_PER_GROUP)),
+        },
+        {DEFAULT: num_row_batches, ARROW: num_batches},
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
