@@ -136,15 +136,13 @@ def apply(learner: Learner, loader: Loader, uri: Uri, file: PredictionFile) -> N
 def frozen(model: torch.nn.Module, seed: int) -> Iterator[None]:
     """Evaluation mode and generators of its own; all as it was afterwards."""
     modes = {module: module.training for module in model.modules()}
-    random_state = seeds.global_state()
-    seeds.set_seed(seed)
     model.eval()
     try:
-        yield
+        with seeds.seeded(seed):
+            yield
     finally:
         for module, is_training in modes.items():
             module.training = is_training
-        seeds.set_global_state(random_state)
 
 
 def file_hour(hour: int) -> str:

@@ -27,6 +27,7 @@ from samovar.tables.schema import ColumnSchema
 PREDICTION = "prediction"
 MODEL_HOUR = "model_hour"
 _ROWS_PER_GROUP = 1 << 16
+_KEPT_BYTES = 1 << 20
 
 
 @dataclass
@@ -42,6 +43,7 @@ class PredictionFile:
     _target: str | None = field(default=None, init=False, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _writer: Any = field(default=None, init=False, repr=False)
+    _sink: Any = field(default=None, init=False, repr=False)
     _pending: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False)
     _scored: list[tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=list, init=False, repr=False)
 
@@ -94,8 +96,8 @@ class PredictionFile:
             return
         rows = pa.Table.from_batches(self._pending)
         if self._writer is None:
-            sink = _Sink(self._stack.enter_context(self.result.create(self.path)))
-            self._writer = pq.ParquetWriter(sink, rows.schema, compression="zstd")
+            self._sink = _Sink(self._stack.enter_context(self.result.create_beside(self.path)))
+            self._writer = pq.ParquetWriter(self._sink, rows.schema, compression="zstd")
         self._writer.write_table(rows)
         self._pending = []
 
@@ -109,25 +111,34 @@ class PredictionFile:
             self._write()
             if self._writer is not None:
                 self._writer.close()
+                self._sink.pass_on()
         self._stack.__exit__(kind, error, trace)
 
 
 class _Sink:
-    """A store's writer as the file that Arrow writes to."""
+    """A store's writer as the file that Arrow writes to. Arrow gives a small file in dozens of pieces: they are put
+    together, since each would be checksummed and written by itself."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
+        self._kept = bytearray()
         self._size = 0
         self.closed = False
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
-        self._writer.write(bytes(view))
+        self._kept += view
         self._size += view.nbytes
+        if len(self._kept) >= _KEPT_BYTES:
+            self.pass_on()
         return view.nbytes
 
     def tell(self) -> int:
         return self._size
+
+    def pass_on(self) -> None:
+        self._writer.write(bytes(self._kept))
+        self._kept.clear()
 
     def flush(self) -> None: ...
 
