@@ -30,6 +30,7 @@ READ_AHEAD_BATCHES = 256  # nobody shall find the file's end while there are tur
 LEAST_QUIET = 3
 SAMOVAR = "Samovar"
 EVALUATED = "Samovar, every hour evaluated"
+AS_SAMOVAR = {"GOMP_SPINCOUNT": "2000"}  # what the command line sets for itself; peers run as they come
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
 
 
@@ -76,17 +77,18 @@ def start_all(folder: Path) -> Iterator[Mapping[str, Contender]]:
     }
     place = [str(folder), str(TURN_BATCHES)]
     contenders = {name: train(path) for name, path in plans.items()}
+    contenders[bare.NAME] = Contender("benchmarks.training_peers.bare", place, folder / "bare.log", AS_SAMOVAR)
     contenders |= {
         name: Contender(module, arguments, folder / f"{module}.log")
         for name, module, arguments in (
-            (bare.NAME, "benchmarks.training_peers.bare", place),
             (torch_plain.ARROW, "benchmarks.training_peers.torch_plain", [*place, str(ROW_TURN_BATCHES)]),
             (fbgemm_batched.NAME, "benchmarks.training_peers.fbgemm_batched", place),
         )
     }
     with ExitStack() as stack:
         started = {name: stack.enter_context(contender) for name, contender in contenders.items()}
-        yield {**started, torch_plain.DEFAULT: started[torch_plain.ARROW]}  # its tables serve both
+        tables = started[torch_plain.ARROW]  # they serve all of torch's loaders
+        yield {**started, torch_plain.DEFAULT: tables, torch_plain.WIDE: tables}
 
 
 class Referee:

@@ -2,7 +2,8 @@
 
 clicks             a tensor table, an hour every few minibatches, with a key
 batched.parquet    ordinary rows, ids folded; a row group is a turn
-rows.parquet       the same rows, four wide columns: for whoever goes row by row
+columns.parquet    the first of these rows in smaller row groups, for whoever goes row by row
+rows.parquet       the same in four wide columns
 """
 
 from collections.abc import Iterator
@@ -31,8 +32,10 @@ from samovar.tables import (
 
 TABLE = "clicks"
 BATCHED = "batched.parquet"
+COLUMNS = "columns.parquet"
 ROWS = "rows.parquet"
 KEY = "hit"
+_ROWS_PER_SMALL_GROUP = 16 * BATCH_SIZE
 HOUR_SECONDS = 3600
 FIRST_HOUR = 1_609_459_200  # 2021-01-01T00:00 UTC
 _SCHEMA = TableSchema((*SCHEMA.columns, ColumnSchema(KEY, "key", 1, "int64")), ("hour",))
@@ -43,9 +46,11 @@ def write_all(folder: Path, num_batches: int, num_row_batches: int, batches_an_h
     write_hours(folder / TABLE, columns, batches_an_hour)
     folded = _fold(columns)
     pq.write_table(to_arrow(folded), folder / BATCHED, compression="zstd", row_group_size=ROWS_PER_GROUP)
-    packed = pack_rows(next(cut(folded, num_row_batches * BATCH_SIZE)))
+    first = next(cut(folded, num_row_batches * BATCH_SIZE))
+    pq.write_table(to_arrow(first), folder / COLUMNS, compression="zstd", row_group_size=_ROWS_PER_SMALL_GROUP)
+    packed = pack_rows(first)
     wide = {name: pa.FixedSizeListArray.from_arrays(array.ravel(), array[0].size) for name, array in packed.items()}
-    pq.write_table(pa.table(wide), folder / ROWS, compression="zstd", row_group_size=16 * BATCH_SIZE)
+    pq.write_table(pa.table(wide), folder / ROWS, compression="zstd", row_group_size=_ROWS_PER_SMALL_GROUP)
 
 
 def write_hours(path: Path, columns: Columns, batches_an_hour: int) -> None:
