@@ -12,7 +12,7 @@ from tests.pipelines.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy,
 
 from samovar.config import merge
 from samovar.pipelines.request import make_request
-from samovar.pipelines.verify import compare, contract_of
+from samovar.pipelines.verify import compare, contract_of, verify_resume
 from samovar.results import open_directory
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 
@@ -120,6 +120,12 @@ def test_kills_at_operations_all_over_the_run_and_in_its_finish_change_nothing(f
         shutil.rmtree(request.out, ignore_errors=True)
         assert run(request, KillingDisk(place)).was_killed, place
         assert same(run_well(request), straight.out) == [], place
+
+
+def test_thirty_kills_at_random_instants_change_no_bit(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE, EVALUATION | {"train_data.shuffle": True, "train_data.epoch_count": 4})
+    done = verify_resume(request, 30, folder / "verify")
+    assert (done.num_kills, done.differences) == (30, [])
 
 
 def test_a_damaged_newest_snapshot_is_told_and_the_one_before_is_used(folder: Path) -> None:

@@ -57,20 +57,16 @@ class BatchMaker:
             return unpack(self.dataset.take(positions))
         if isinstance(indices, slice):
             indices = range(indices.start, indices.stop)
-        before = seeds.global_state()  # the model draws from the same generators
-        try:
-            self._switch(number)
-            seeds.set_seed(seeds.derive(self.seed, "minibatch", number))
+        self._switch(number)
+        with seeds.seeded(seeds.derive(self.seed, "minibatch", number)):  # the model draws from the same generators
             return unpack(self._collate([read_item(self.dataset, int(index)) for index in indices]))
-        finally:
-            seeds.set_global_state(before)
 
     def _switch(self, number: int) -> None:
         """Whoever makes minibatch k makes it after k + 1 calls, whatever was made elsewhere."""
         switch = getattr(self.dataset, "switch_state", None)
         while switch is not None and self.num_switches <= number:
-            seeds.set_seed(seeds.derive(self.seed, "switch_state", self.num_switches))
-            switch()
+            with seeds.seeded(seeds.derive(self.seed, "switch_state", self.num_switches)):
+                switch()
             self.num_switches += 1
 
     def _collate(self, items: list[Any]) -> Any:

@@ -159,7 +159,7 @@ class _WriteParts(Callback):
         with self._file as file:
             pass
         hour = {"hour": show_hour(run.uri.hour)} if run.uri.hour is not None else {}
-        run.metrics["evaluation"] = [{"name": "predictions", **hour, **file.quality()}]
+        run.metrics["evaluation"] = [{"name": "predictions", **hour, **quality} for quality in file.qualities()]
 
 
 def _work(

@@ -15,6 +15,7 @@ from samovar.callbacks import (
     NanGuard,
     PolicyClock,
     Progress,
+    ReaderWatch,
     Signals,
     Snapshotter,
     StopFile,
@@ -57,8 +58,17 @@ class Session:
             self._restore(run)
             self._tell([*self.result.notes, *course.notes])
             loader = stack.enter_context(Loader(course.features, course.targets))
+            stack.enter_context(self._watch_over(loader, run.callbacks))
             Runner(pool, loader, run.callbacks).run(run, course.uris)
             self.result.finish(run.state_dict(is_final=True), run.position)
+
+    def _watch_over(self, loader: Loader, callbacks: list[Callback]) -> ReaderWatch:
+        evaluations = [each for each in callbacks if isinstance(each, LaggedEvaluation)]
+
+        def loaders() -> list[Loader]:
+            return [loader, *(other for each in evaluations for other in each.loaders)]
+
+        return ReaderWatch(loaders, lambda text: self._tell([text]))
 
     def _tell(self, notes: list[str]) -> None:
         if self.console is not None:

@@ -132,6 +132,13 @@ class OpenResult:
         with self._artifacts.create(path) as writer:
             yield writer
 
+    @contextmanager
+    def create_beside(self, path: str) -> Iterator[CheckedWriter]:
+        """The same without waiting for the disk; the next snapshot, or the finish, waits for it."""
+        self._working()
+        with self._artifacts.create_beside(path) as writer:
+            yield writer
+
     def commit(self, **values: Any) -> None:
         """Set attributes of the directory, if it is still ours: for stages with commits of their own."""
         self._working().commit(**values)
@@ -217,6 +224,7 @@ class OpenResult:
     ) -> None:
         if self._lease is None:
             return
+        self._artifacts.close()
         self._lease.stop_beating()
         try:
             if not self.directory.is_finished:
