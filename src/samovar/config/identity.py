@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
+from samovar.config.parent import PARENT
 from samovar.config.paths import covers
 from samovar.config.values import MISSING, Tree
 
@@ -15,6 +16,7 @@ FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "model_dir": "where the result lies; a copied directory goes on elsewhere",
         "model_yt_dir": "the older name of model_dir",
         "out": "where the result lies, for stages that are no models",
+        PARENT: "which config this one was copied from; all that it says stands in the copy",
         "*.num_downloaders": "rows arrive in order, however many threads fetch them",
         "*.num_parsers": "rows arrive in order, however many threads parse them",
         "*.max_cache_size": "how far reading runs ahead, never what is read",
