@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from samovar.cli.brew import brew
+from samovar.cli.checksum import checksum
 from samovar.cli.clone import clone
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
@@ -46,6 +47,7 @@ app.command()(diff)
 app.command()(clone)
 app.command()(plot)
 app.command()(tree)
+app.command()(checksum)
 
 
 def _print_version(is_asked: bool) -> None:

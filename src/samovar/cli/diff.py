@@ -8,9 +8,10 @@ import typer
 from rich.table import Table
 
 from samovar.cli.console import open_console
+from samovar.cli.rows import save_text
 from samovar.config import Diff, to_csv
 from samovar.config.diff import show_value
-from samovar.experiments.compare import against_baseline, compare_targets, summarize
+from samovar.experiments.compare import against_baseline, compare_targets, put_first, summarize
 from samovar.experiments.targets import find_targets
 
 _MOST_COLUMNS = 12
@@ -35,12 +36,14 @@ def diff(
 
     Example: samovar diff models/click_1 models/click_2 new_config.json > difference.csv
     """
-    first = [] if baseline is None else [baseline]
-    found = compare_targets(find_targets([*first, *configs]), ignore or (), environment)
+    targets = find_targets(configs)
+    if baseline is not None:
+        targets = put_first(find_targets([baseline])[0], targets)
+    found = compare_targets(targets, ignore or (), environment)
     if baseline is not None:
         found = against_baseline(found)
     if csv is not None:
-        csv.write_text(to_csv(found))
+        save_text(csv, to_csv(found))
     elif not sys.stdout.isatty():
         print(to_csv(found), end="")
     elif not found:

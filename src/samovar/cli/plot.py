@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from samovar.cli.console import open_console
-from samovar.cli.rows import to_csv
+from samovar.cli.rows import save_text, to_csv
 
 
 def plot(
@@ -37,7 +37,7 @@ def plot(
     columns = ("run", "metric", "step", "value")
     pictures = {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
     if csv is not None:
-        csv.write_text(to_csv(columns, points))
+        save_text(csv, to_csv(columns, points))
     if pictures:
         from samovar.experiments.pictures import save_panels
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from samovar.cli.console import open_console
 from samovar.config.diff import show_value
 from samovar.config.values import MISSING
+from samovar.errors import BadInput
 
 
 def print_rows(
@@ -24,7 +25,7 @@ def print_rows(
 ) -> None:
     """`show` is how people read a value of a column; programs get it as it is."""
     if csv_file is not None:
-        csv_file.write_text(to_csv(columns, rows))
+        save_text(csv_file, to_csv(columns, rows))
     elif as_json:
         print(json.dumps([_record(columns, row) for row in rows], indent=2, ensure_ascii=False))
     elif not sys.stdout.isatty():
@@ -34,6 +35,13 @@ def print_rows(
         for row in rows:
             table.add_row(*map(show, columns, row))
         open_console().print(table, markup=False)
+
+
+def save_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; expected a place to write to: give another") from None
 
 
 def to_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

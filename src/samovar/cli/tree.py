@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from samovar.cli.console import open_console
-from samovar.cli.rows import to_csv
+from samovar.cli.rows import save_text, to_csv
 from samovar.config.values import MISSING
 
 _MOST_LEAVES = 40
@@ -40,7 +40,7 @@ def tree(
             for number, leaf in enumerate(found.leaves)
             for name in leaf.names
         ]
-        csv.write_text(to_csv(("branch", "name", metric or "metric"), rows))
+        save_text(csv, to_csv(("branch", "name", metric or "metric"), rows))
     if pictures:
         from samovar.experiments.pictures import save_dendrogram
 

@@ -50,6 +50,12 @@ def _lay_flat(target: Target, with_environment: bool) -> dict[str, Any]:
     return flat
 
 
+def put_first(baseline: Target, targets: Sequence[Target]) -> list[Target]:
+    """The baseline once, before all others."""
+    own = baseline.path.resolve()
+    return [baseline, *(target for target in targets if target.path.resolve() != own)]
+
+
 def against_baseline(diff: Diff) -> Diff:
     """The first name's values whole, of the others only what differs from it: a value that is the same is "", one
     that is missing is "—"."""

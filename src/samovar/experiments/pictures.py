@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from samovar.errors import BadInput
 from samovar.experiments.panels import Panel
 
 if TYPE_CHECKING:
@@ -59,4 +60,7 @@ def _save(figure: "Figure", files: Mapping[str, Path]) -> None:
         # Without these an SVG holds the time, and names that are drawn by chance.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         with matplotlib.rc_context({"svg.hashsalt": "samovar"}):
-            figure.savefig(file, format=kind, metadata=metadata, dpi=100)
+            try:
+                figure.savefig(file, format=kind, metadata=metadata, dpi=100)
+            except OSError as error:
+                raise BadInput(f"{file}: {error.strerror}; expected a place to write to: give another") from None

@@ -57,23 +57,24 @@ def draw_lines(title: str, lines: Sequence[Line], width: int = 72, height: int =
             owners[y // 4][x // 2] = number
     top, bottom = f"{frame.top:.4g}", f"{frame.bottom:.4g}"
     margin = max(len(top), len(bottom))
-    text = Text(f"{title}\n", style="bold", end="")
+    text = Text(end="")
+    text.append(f"{title}\n", style="bold")
     for row in range(height):
         axis = top if row == 0 else bottom if row == height - 1 else ""
-        text.append(f"{axis:>{margin}} │", style="default not bold")
+        text.append(f"{axis:>{margin}} │")
         for cell, owner in zip(bits[row], owners[row], strict=True):
-            text.append(chr(_BLANK + cell) if cell else " ", style=_style(owner))
+            text.append(chr(_BLANK + cell) if cell else " ", style=None if owner is None else _colour(owner))
         text.append("\n")
     left, right = f"{frame.left:g}", f"{frame.right:g}"
-    text.append(f"{'':{margin}} └{'─' * width}\n{'':{margin}}  {left}{right:>{width - len(left)}}\n", "not bold")
+    text.append(f"{'':{margin}} └{'─' * width}\n{'':{margin}}  {left}{right:>{width - len(left)}}\n")
     for number, line in enumerate(lines):
-        text.append("━━ ", style=_style(number))
-        text.append(f"{line.label}  {line.values[-1]:.5g}\n", style="not bold")
+        text.append("━━ ", style=_colour(number))
+        text.append(f"{line.label}  {line.values[-1]:.5g}\n")
     return text
 
 
-def _style(owner: int | None) -> str:
-    return "default" if owner is None else f"{COLOURS[owner % len(COLOURS)]} not bold"
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
 
 
 def _dots(line: Line, frame: _Frame) -> Iterator[tuple[int, int]]:

@@ -21,8 +21,9 @@ def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
 def read_log_end(store: Store, log: str) -> list[dict[str, Any]]:
     """The last few lines: enough to know how a run stands."""
     path, data = next(iter(_read_files(store, log, newest_only=True)), ("", b""))
-    lines = data.rstrip(b"\n").rsplit(b"\n", _END_LINES)[-_END_LINES:] if data else []
-    return list(_parse(f"{store.name}/{path}", lines, data.count(b"\n") - len(lines) + 1))
+    data = data.rstrip(b"\n")
+    lines = data.rsplit(b"\n", _END_LINES)[-_END_LINES:] if data else []
+    return list(_parse(f"{store.name}/{path}", lines, data.count(b"\n") + 2 - len(lines)))
 
 
 def _read_files(store: Store, log: str, newest_only: bool = False) -> list[tuple[str, bytes]]:
