@@ -144,7 +144,7 @@ def test_two_thousand_files_on_all_cores(quick_path: Path) -> None:
     """In a process of its own: one that has threads, as this one may, does not fork."""
     for number in range(2000):
         (quick_path / f"{number:04d}").write_bytes(b"%d" % number * 100)
-    command = [sys.executable, "-W", "error", "-m", "samovar", "checksum", quick_path, "--json", "--no-cache"]
+    command = [sys.executable, "-W", "error", "-m", "samovar", "checksum", str(quick_path), "--json", "--no-cache"]
     done = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     digests = {f"{number:04d}": hashlib.sha256(b"%d" % number * 100).hexdigest() for number in range(2000)}
     assert (done["digest"], done["read"]) == (digest_of(digests), 2000)

@@ -4,6 +4,7 @@ import errno
 import json
 import subprocess
 import sys
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def test_killed_anywhere_a_clone_is_there_whole_or_not_at_all(config: Path) -> N
     target, counting = find_targets([config])[0], CountingDisk()
     clone(target, [{"model.lr": 9}], counting)
     for point in range(1, counting.points + 1):
-        killed = run_in_child(lambda at=point: clone(target, [{"model.lr": 9}], KillingDisk(at)), config.parent / "log")
+        killed = run_in_child(partial(clone, target, [{"model.lr": 9}], KillingDisk(point)), config.parent / "log")
         assert killed.was_killed
         for path in config.parent.glob("model*.json"):
             assert read_config(path)["model"]["lr"] in (0.1, 9)

@@ -1,6 +1,7 @@
 """Numbers of metrics logs: whole, open and damaged ones."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.experiments.runs import evaluation_lines, make_run, train_lines
@@ -40,7 +41,7 @@ def test_a_running_run_shows_what_its_snapshots_sealed(quick_path: Path) -> None
 
 
 def test_the_last_value_of_every_kind_of_line_counts(quick_path: Path) -> None:
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"step": 1, "loss": 2.0},
         {"step": 1, "accuracy": 0.5},
         {"step": 2, "loss": None},

@@ -3,6 +3,7 @@ The one place of that rule. Knows neither directories nor tables: who opens the 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -45,14 +46,15 @@ class Comparison:
 def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({})) -> Tree:
     """The flat config without free keys; the inputs, by flat key, count by id instead of by path."""
     flat = {**flatten(config), **inputs}
-    return {key: value for key, value in flat.items() if not _is_free(key, value)}
+    return {key: value for key, value in flat.items() if not _is_free(key, value == {})}
 
 
-def _is_free(key: str, value: Any) -> bool:
+@lru_cache(maxsize=4096)  # ten thousand configs have the same few keys
+def _is_free(key: str, is_empty: bool) -> bool:
     if covers(_USERS_SECTION, key):
         return False
     # {"snapshotter": {}} says no more than leaving it out.
-    is_empty_home = value == {} and any(covers(key, pattern) for pattern in FREE_KEYS)
+    is_empty_home = is_empty and any(covers(key, pattern) for pattern in FREE_KEYS)
     return is_empty_home or any(covers(pattern, key) for pattern in FREE_KEYS)
 
 

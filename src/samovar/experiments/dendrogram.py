@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from samovar.config.diff import diff_flat
 from samovar.config.identity import identity
 from samovar.config.parent import read_parent
 from samovar.errors import BadInput
-from samovar.experiments.labels import find_differences, label_group
+from samovar.experiments.labels import label_group
 from samovar.experiments.measures import match_one, read_last
 from samovar.experiments.phylogeny import Floats, distances, find_kin
 from samovar.experiments.targets import Target
@@ -71,7 +72,7 @@ def grow(targets: Sequence[Target], most_leaves: int, metric: str | None = None)
     ordered = sorted(targets, key=lambda each: (json.dumps(flat[each.name], sort_keys=True), each.name))
     kin = find_kin(distances([flat[target.name] for target in ordered]))
     values = _read_metric(ordered, metric)
-    diff = find_differences(ordered)
+    diff = diff_flat({target.name: flat[target.name] for target in ordered})
     groups, merges = _lay_out(kin, most_leaves)
     leaves = []
     for members in groups:

@@ -13,14 +13,10 @@ from samovar.experiments.targets import Target
 _MOST_LETTERS = 60
 
 
-def find_differences(targets: Sequence[Target]) -> Diff:
-    """The keys that make other results and are not the same in all configs."""
-    return diff_flat({target.name: identity(target.config) for target in targets})
-
-
 def label_all(targets: Sequence[Target]) -> list[str]:
-    """One label a target, such as `lr=0.1 dim=8`. Two of the same config have their names added."""
-    diff = find_differences(targets)
+    """One label a target, such as `lr=0.1 dim=8`, without keys that can make no other result. Two of the same config
+    have their names added."""
+    diff = diff_flat({target.name: identity(target.config) for target in targets})
     short = shorten_keys(diff.rows)
     labels = [
         " ".join(f"{short[key]}={_show(row[number])}" for key, row in diff.rows.items() if row[number] is not MISSING)

@@ -5,7 +5,8 @@ The distance of two configs is the mean over all keys of: 0 for the same value, 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from samovar.config.values import MISSING
 
 Floats = NDArray[np.float64]
 
+_MOST_TO_KEEP = 2048  # values of a column whose distances are all remembered: 32 MB
+
 
 def distances(configs: Sequence[Mapping[str, Any]]) -> Floats:
     """Condensed, as scipy has it: (0, 1), (0, 2), … (1, 2), … Always the same bits: keys are added in their order."""
     keys = sorted({key for config in configs for key in config})
-    columns = [_Column.of([config.get(key, MISSING) for config in configs]) for key in keys]
-    differing = [column for column in columns if column.num_values > 1]
+    columns = [_read_column([config.get(key, MISSING) for config in configs]) for key in keys]
+    differing = _merge_all([column for column in columns if column.num_values > 1])
     count = len(configs)
     found = np.zeros(count * (count - 1) // 2)
     start = 0
@@ -29,47 +32,67 @@ def distances(configs: Sequence[Mapping[str, Any]]) -> Floats:
         for column in differing:
             row += column.from_one(first)
         start += len(row)
-    return found / max(1, len(keys))
+    found /= max(1, len(keys))  # in place: ten thousand configs have 400 MB of distances
+    return found
 
 
 class _Column:
-    """One key of all configs: distinct values, and which of them each config has."""
+    """A key, or several, of all configs: distinct values, and which of them each config has."""
 
-    def __init__(self, codes: NDArray[np.intp], numbers: Floats) -> None:
-        self.num_values = len(numbers)
-        self._codes = codes
-        self._numbers = numbers  # of each distinct value; NaN for what is no number
-        self._from_value: dict[int, Floats] = {}
-
-    @classmethod
-    def of(cls, values: Sequence[Any]) -> "_Column":
-        codes: dict[Any, int] = {}
-        numbers: list[float] = []
-        row = []
-        for value in values:
-            number = float(value) if _is_number(value) else None
-            token = number if number is not None else _text(value)
-            if token not in codes:
-                codes[token] = len(numbers)
-                numbers.append(np.nan if number is None else number)
-            row.append(codes[token])
-        return cls(np.array(row, np.intp), np.array(numbers))
+    def __init__(self, codes: NDArray[np.intp], num_values: int, to_values: Callable[[int], Floats]) -> None:
+        self.codes = codes
+        self.num_values = num_values
+        self.to_values = cache(to_values) if num_values <= _MOST_TO_KEEP else to_values
+        """From the value with that code to each of them."""
 
     def from_one(self, first: int) -> Floats:
         """From one config to all that come after it."""
-        code = int(self._codes[first])
-        if code not in self._from_value:
-            self._from_value[code] = self._to_values(code)
-        return self._from_value[code][self._codes[first + 1 :]]
+        return np.take(self.to_values(int(self.codes[first])), self.codes[first + 1 :])
 
-    def _to_values(self, code: int) -> Floats:
-        own, others = self._numbers[code], self._numbers
-        size = np.abs(own) + np.abs(others)
-        with np.errstate(invalid="ignore"):
-            share = np.abs(own - others) / np.where(size == 0, 1, size)
-        share = np.where(np.isnan(share), 1.0, share)
-        share[code] = 0
-        return share
+
+def _merge_all(columns: Sequence[_Column]) -> list[_Column]:
+    """Neighbours with few values become one column of their pairs: a pair of configs is then looked up once."""
+    merged: list[_Column] = []
+    for column in columns:
+        if merged and merged[-1].num_values * column.num_values <= _MOST_TO_KEEP:
+            merged[-1] = _merge(merged[-1], column)
+        else:
+            merged.append(column)
+    return merged
+
+
+def _merge(one: _Column, other: _Column) -> _Column:
+    pairs, codes = np.unique(one.codes * other.num_values + other.codes, return_inverse=True)
+    of_one, of_other = pairs // other.num_values, pairs % other.num_values
+
+    def to_values(code: int) -> Floats:
+        sums: Floats = one.to_values(int(of_one[code]))[of_one] + other.to_values(int(of_other[code]))[of_other]
+        return sums
+
+    return _Column(codes.astype(np.intp), len(pairs), to_values)
+
+
+def _read_column(values: Sequence[Any]) -> _Column:
+    codes: dict[Any, int] = {}
+    row: list[int] = []
+    numbers: list[float] = []
+    for value in values:
+        number = float(value) if _is_number(value) else np.nan
+        token = number if number == number else _text(value)
+        if token not in codes:
+            codes[token] = len(numbers)
+            numbers.append(number)
+        row.append(codes[token])
+    return _Column(np.array(row, np.intp), len(numbers), partial(_to_values, np.array(numbers)))
+
+
+def _to_values(numbers: Floats, code: int) -> Floats:
+    """`numbers` are the distinct values, NaN for what is no number."""
+    size = np.abs(numbers[code]) + np.abs(numbers)
+    share: Floats = np.abs(numbers[code] - numbers) / np.where(size == 0, 1, size)
+    share[np.isnan(share)] = 1
+    share[code] = 0
+    return share
 
 
 def _is_number(value: Any) -> bool:
