@@ -7,7 +7,7 @@ from typing import Any
 
 from samovar.config import MISSING, Diff
 from samovar.config.diff import diff_flat, flatten, show_value
-from samovar.config.parent import PARENT, read_parent
+from samovar.config.parent import PARENT, read_parent, without_parent
 from samovar.config.paths import covers
 from samovar.config.values import same
 from samovar.errors import BadInput
@@ -32,22 +32,28 @@ def compare_targets(targets: Sequence[Target], ignore: Iterable[str] = (), with_
     is compared."""
     if len(targets) < 2:
         raise BadInput(f"diff: found {len(targets)} config; expected two or more: name another config or directory")
-    flat = {target.name: _lay_flat(target, with_environment) for target in targets}
+    diff = diff_flat({target.name: _lay_flat(target.config) for target in targets})
+    rows = {**diff.rows, **(_compare_environments(targets) if with_environment else {})}
     patterns = tuple(ignore)
-    rows = diff_flat(flat).rows
-    return Diff(tuple(flat), {key: row for key, row in rows.items() if not any(covers(p, key) for p in patterns)})
+    kept = {key: row for key, row in sorted(rows.items()) if not any(covers(pattern, key) for pattern in patterns)}
+    return Diff(diff.names, kept)
 
 
-def _lay_flat(target: Target, with_environment: bool) -> dict[str, Any]:
-    flat = flatten({key: value for key, value in target.config.items() if key != PARENT})
-    parent = read_parent(target.config)
-    if parent is not None:
-        flat[PARENT] = parent.config
-    if with_environment and target.directory is not None:
-        environment = target.directory.environment
-        kept: Mapping[str, Any] = {key: value for key, value in environment.items() if key not in _NOT_OF_RESULTS}
-        flat |= flatten(kept, ENVIRONMENT)
-    return flat
+def _lay_flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat = flatten(without_parent(config))
+    parent = read_parent(config)
+    return flat if parent is None else {**flat, PARENT: parent.config}
+
+
+def _compare_environments(targets: Sequence[Target]) -> dict[str, list[Any]]:
+    """Only results have one; a config, which has none, does not differ from them."""
+    flat = {}
+    for target in targets:
+        if target.directory is not None:
+            environment = target.directory.environment
+            kept = {key: value for key, value in environment.items() if key not in _NOT_OF_RESULTS}
+            flat[target.name] = flatten(kept, ENVIRONMENT)
+    return {key: [flat.get(target.name, {}).get(key, MISSING) for target in targets] for key in diff_flat(flat).rows}
 
 
 def put_first(baseline: Target, targets: Sequence[Target]) -> list[Target]:
