@@ -139,11 +139,11 @@ def measure_checksums(
     """Cold: every file's pages are dropped before each turn that reads them, as of a folder that was not read yet."""
     files = _files(folder)
     names = b"\0".join(os.fsencode(path) for path in files)
-    prepare = partial(drop_pages, files) if is_cold else lambda: None
     expected = digest_of(compute_checksums([folder]).digests)  # also settles the cache
 
     def timed(act: Callable[[], object]) -> float:
-        prepare()
+        if is_cold:
+            drop_pages(files)
         return time_call(act)
 
     def check(use_cache: bool) -> None:

@@ -46,7 +46,7 @@ def test_a_single_point_and_a_flat_line_are_drawn() -> None:
 
 def test_runs_are_told_apart_by_what_differs_and_by_nothing_else(folder: Path) -> None:
     assert label_all(find_targets(["a", "b"])) == ["lr=0.1", "lr=0.2"]
-    assert label_all(find_targets(["a", "a"])) == ["a ", "a (2) "]
+    assert label_all(find_targets(["a", "a"])) == ["a", "a (2)"]
 
 
 def test_panels_hold_a_line_for_each_run_and_evaluation(folder: Path) -> None:

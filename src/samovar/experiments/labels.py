@@ -24,7 +24,9 @@ def label_all(targets: Sequence[Target]) -> list[str]:
     ]
     counts = Counter(labels)
     return [
-        _cut(label) if label and counts[label] == 1 and len(label) <= _MOST_LETTERS else f"{target.name} {_cut(label)}"
+        _cut(label)
+        if label and counts[label] == 1 and len(label) <= _MOST_LETTERS
+        else f"{target.name} {_cut(label)}".rstrip()
         for target, label in zip(targets, labels, strict=True)
     ]
 
