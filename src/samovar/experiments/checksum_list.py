@@ -10,7 +10,8 @@ from pathlib import Path
 from samovar.errors import BadInput
 
 _LINE = re.compile(rb"(\\?)([0-9a-f]{64}) [ *](.+)")
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
+_SPECIAL = re.compile(r"[\\\n\r]")
 _ESCAPED = re.compile(r"\\(.)")
 _MEANINGS = {"\\": "\\", "n": "\n", "r": "\r"}
 
@@ -27,12 +28,13 @@ class Changes:
 
 def to_text(digests: Mapping[str, str]) -> bytes:
     """A line a file: `<digest>  <name>`. A name with a line break or backslash is escaped, as sha256sum does it."""
+    if not _SPECIAL.search("".join(digests)):
+        return os.fsencode("".join([f"{digest}  {name}\n" for name, digest in digests.items()]))
     lines = []
     for name, digest in digests.items():
-        escaped = "".join(_ESCAPES.get(letter, letter) for letter in name)
-        mark = "\\" if escaped != name else ""
-        lines.append(os.fsencode(f"{mark}{digest}  {escaped}\n"))
-    return b"".join(lines)
+        mark = "\\" if _SPECIAL.search(name) else ""
+        lines.append(f"{mark}{digest}  {name.translate(_ESCAPES)}\n")
+    return os.fsencode("".join(lines))
 
 
 def digest_of(digests: Mapping[str, str]) -> str:
