@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
@@ -52,12 +53,12 @@ void a_missing_folder_is_an_error(const std::string& root) {
 }  // namespace
 
 int main() {
-    char root[] = "/tmp/samovar-file-list-XXXXXX";
-    check(mkdtemp(root) != nullptr, "mkdtemp");
+    std::string root = (std::filesystem::temp_directory_path() / "samovar-file-list-XXXXXX").string();
+    check(mkdtemp(root.data()) != nullptr, "mkdtemp");
     paths_come_in_the_order_of_their_bytes(root);
     a_missing_folder_is_an_error(root);
-    for (const char* name : {"/a/z", "/a-b", "/a0", "/link", "/folder"}) unlink((std::string(root) + name).c_str());
-    rmdir((std::string(root) + "/a").c_str());
-    rmdir(root);
+    for (const char* name : {"/a/z", "/a-b", "/a0", "/link", "/folder"}) unlink((root + name).c_str());
+    rmdir((root + "/a").c_str());
+    rmdir(root.c_str());
     return 0;
 }
