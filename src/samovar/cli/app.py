@@ -11,13 +11,18 @@ import typer
 from rich.console import Console
 
 from samovar.cli.brew import brew
+from samovar.cli.checksum import checksum
+from samovar.cli.clone import clone
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
+from samovar.cli.ls import ls
 from samovar.cli.metrics import metrics
+from samovar.cli.plot import plot
 from samovar.cli.predict import predict
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
+from samovar.cli.tree import tree
 from samovar.cli.verify_resume import verify_resume
 from samovar.errors import SamovarError, Stopped
 
@@ -37,7 +42,12 @@ app.command()(metrics)
 app.command()(verify_resume)
 app.command()(embeddings)
 app.command()(show)
+app.command()(ls)
 app.command()(diff)
+app.command()(clone)
+app.command()(plot)
+app.command()(tree)
+app.command()(checksum)
 
 
 def _print_version(is_asked: bool) -> None:

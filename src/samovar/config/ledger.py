@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from samovar.config.diff import flatten
+from samovar.config.parent import without_parent
 from samovar.config.paths import covers
 from samovar.config.values import Tree, plain, same
 from samovar.errors import ConfigError
@@ -53,7 +54,7 @@ class Ledger:
         """Flat paths of `tree`, which stands at `path` of the config, that nobody read or retired."""
         return [
             key
-            for key in flatten(tree, path)
+            for key in flatten(tree if path else without_parent(tree), path)
             if key not in self.records and not any(covers(old, key) for old in self.retired)
         ]
 

@@ -2,9 +2,8 @@
 
 import csv
 import io
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,25 +14,17 @@ from samovar.callbacks.metrics_log import LOG
 from samovar.callbacks.predictions import PREDICTION
 from samovar.callbacks.quality import measure
 from samovar.results import ResultDirectory
+from samovar.results.logs import read_log
 
 Span = Literal["hour", "day"]
 COLUMNS = ("name", "shift", "time", "num_examples", "mean_target", "mean_prediction", "auc", "log_loss", "calibration")
 Row = dict[str, Any]
 
 
-def read_lines(directory: ResultDirectory) -> Iterator[dict[str, Any]]:
-    """The metrics log: joined when the run is finished, else the segments that its snapshots sealed."""
-    store = directory.store
-    paths = [f"logs/{LOG}"] if store.size(f"logs/{LOG}") is not None else []
-    for path in paths or [entry.path for entry in store.list(f"logs/{Path(LOG).stem}")]:
-        for line in store.read(path).splitlines():
-            yield json.loads(line)
-
-
 def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
     """A row for each evaluation, output and hour, or day that has examples; of a day all its predictions are taken
     together."""
-    lines = [line for line in read_lines(directory) if line["kind"] == "evaluation"]
+    lines = [line for line in read_log(directory.store, LOG) if line["kind"] == "evaluation"]
     if span == "hour":
         return [_row(line, line.get("hour", "")) for line in lines]
     days: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)

@@ -19,7 +19,7 @@ from samovar.results.checked import FileRecord, map_checked
 from samovar.results.lineage import Lineage, Source, result_id
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
 from samovar.results.state import read_state
-from samovar.results.status import Status
+from samovar.results.status import State, Status
 from samovar.store import LeaseState, LocalStore, Store, lease_state
 
 CONFIG = "model_config.json"
@@ -29,6 +29,8 @@ EXTERNAL = "external_stuff"
 FINISHED = "finished"  # the attribute: the inventory's record, and the position
 
 LinkState = Literal["good", "missing", "unfinished", "changed", "circle", "raw files"]
+Condition = State | Literal["dead", "silent"]
+"""dead: it was running, and its process is gone; silent: its process is there, but gives no sign of life."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,28 @@ class ResultDirectory:
         environment: dict[str, Any] = json.loads(self.store.read(ENVIRONMENT))
         return environment
 
-    def describe_state(self) -> str:
-        """One line: what it is doing, or what became of it."""
+    @property
+    def condition(self) -> Condition:
+        """What it is doing, or what became of it, in one word."""
         if self.is_finished:
             return "finished"
         status, lease = self.status, self.lease
         if lease.is_held:
-            return f"running, held by {lease.holder}"
+            return "running"
         if status is None:
-            return "created, nothing done yet"
+            return "created"
         if status.state == "running":
-            how = "silent" if lease.liveness == "silent" else "dead"
-            return f"{how}: {status.holder} was running, last seen {status.heartbeat}; start it again to go on"
+            return "silent" if lease.liveness == "silent" else "dead"
         return status.state
+
+    def describe_state(self) -> str:
+        """The same in one line."""
+        condition, status = self.condition, self.status
+        if condition == "running":
+            return f"running, held by {self.lease.holder}"
+        if condition in ("silent", "dead") and status is not None:
+            return f"{condition}: {status.holder} was running, last seen {status.heartbeat}; start it again to go on"
+        return "created, nothing done yet" if condition == "created" and status is None else condition
 
     def sizes(self) -> dict[str, int]:
         """Bytes by top-level name."""
