@@ -12,7 +12,7 @@ from tests.pipelines.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy,
 
 from samovar.config import merge
 from samovar.pipelines.request import make_request
-from samovar.pipelines.verify import compare, contract_of
+from samovar.pipelines.contract import compare, contract_of
 from samovar.results import open_directory
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 

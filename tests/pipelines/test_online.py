@@ -27,7 +27,8 @@ from tests.pipelines.toys import (
     write_table,
 )
 
-from samovar.pipelines.verify import compare, contract_of, verify_resume
+from samovar.pipelines.contract import compare, contract_of
+from samovar.pipelines.verify import verify_resume
 from samovar.results import open_directory
 from samovar.store import LocalStore
 from samovar.tables import Minibatch, TableSchema

@@ -10,15 +10,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from samovar.cli.audit import audit
 from samovar.cli.brew import brew
+from samovar.cli.chain import chain
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
 from samovar.cli.metrics import metrics
 from samovar.cli.predict import predict
+from samovar.cli.replay import replay
+from samovar.cli.run import run
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
 from samovar.cli.verify_resume import verify_resume
+from samovar.cli.why import why
 from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
@@ -38,6 +43,11 @@ app.command()(verify_resume)
 app.command()(embeddings)
 app.command()(show)
 app.command()(diff)
+app.command()(run)
+app.command()(chain)
+app.command()(why)
+app.command()(audit)
+app.command()(replay)
 
 
 def _print_version(is_asked: bool) -> None:

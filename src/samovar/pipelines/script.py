@@ -12,9 +12,9 @@ from typing import Any
 
 from samovar.config import Ledger, Params
 from samovar.errors import BadInput, ConfigError, UnknownKey
+from samovar.results.directory import ALL_FILES, CONFIG
 from samovar.runner import Learner
 
-ALL_FILES = "all_files"
 _MODULE = "samovar_script"
 
 
@@ -38,7 +38,7 @@ class Script:
 def read_script(path: Path, files: Mapping[str, Path] | None = None) -> Script:
     """A script with everything local that it imports, directly or not."""
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file; expected a script with build(params): check --script")
+        raise ConfigError(f"{path}: no such file; expected a Python script: check its path")
     for name, each in (files or {}).items():
         if not each.is_file():
             raise ConfigError(f"--file {name}: {each} is no file; expected one: check its path")
@@ -68,7 +68,7 @@ def parse_file_options(options: list[str]) -> dict[str, Path]:
 
 def _is_in_result(path: Path) -> bool:
     """Whether the script is the copy that a result directory keeps."""
-    return (path.parent / "model_config.json").exists() and (path.parent / ALL_FILES).is_dir()
+    return (path.parent / CONFIG).exists() and (path.parent / ALL_FILES).is_dir()
 
 
 def _homes(path: Path) -> list[Path]:

@@ -1,0 +1,33 @@
+"""`samovar replay`: makes a result again elsewhere, and compares."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def replay(
+    directory: Annotated[Path, typer.Argument(help="A finished result directory.", metavar="DIR")],
+    into: Annotated[Path | None, typer.Option(help="Keep the new result here.", metavar="DIR")] = None,
+) -> None:
+    """Run a result again from what its directory holds: equal, or the first places where it differs.
+
+    Example: samovar replay models/click_1
+    """
+    from samovar.experiments.replay import replay as run
+
+    with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary:
+        done = run(directory, into or Path(temporary) / directory.resolve().name)
+    if not done.differences:
+        print(f"{directory}: equal, all {done.num_files} files are the same")
+    else:
+        print(f"{directory}: {len(done.differences)} of {done.num_files} files differ")
+    for line in done.differences:
+        print(f"  {line}")
+    if done.environment:
+        print("not as when it was made:")
+    for line in done.environment:
+        print(f"  {line}")
+    if done.differences:
+        raise typer.Exit(1)

@@ -1,0 +1,79 @@
+"""Did anything change since a result was finished? Every byte is read again; nothing is written or run."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from samovar.brew.stage import KIND as TABLE
+from samovar.brew.stage import find_raw_ids
+from samovar.errors import Damaged, SamovarError
+from samovar.experiments.why import explain
+from samovar.results import ResultDirectory
+from samovar.results.checked import FileRecord, map_checked
+from samovar.results.directory import EXTERNAL, INVENTORY
+from samovar.results.status import FILE as STATUS
+from samovar.tables.manifest import table_inventory
+
+_OUTSIDE = (INVENTORY, STATUS)  # the first is proven by the directory's attributes, the second changes
+_NUM_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Audited:
+    num_files: int
+    size_bytes: int
+    differences: list[str]
+
+
+def audit(directory: ResultDirectory) -> Audited:
+    """All files of a finished result, or of a live table up to its newest version, and all that it was made from."""
+    try:
+        expected = _expected(directory)
+    except Damaged as error:
+        return Audited(0, 0, [str(error)])
+    if expected is None:
+        return Audited(0, 0, [f"is not finished ({directory.describe_state()}): nothing can be proven yet"])
+    with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="audit") as pool:
+        found = pool.map(lambda item: _check(directory, *item), sorted(expected.items()))
+        differences = [line for line in found if line is not None]
+    differences += _extra(directory, expected) + list(_sources(directory))
+    return Audited(len(expected), sum(record.size for record in expected.values()), differences)
+
+
+def _expected(directory: ResultDirectory) -> Mapping[str, FileRecord] | None:
+    if directory.is_finished:
+        return directory.inventory()
+    return table_inventory(directory.store) if directory.is_live else None
+
+
+def _check(directory: ResultDirectory, path: str, record: FileRecord) -> str | None:
+    try:
+        map_checked(directory.store, path, record)
+    except SamovarError as error:
+        return str(error)
+    return None
+
+
+def _extra(directory: ResultDirectory, expected: Mapping[str, FileRecord]) -> list[str]:
+    if not directory.is_finished:
+        return []
+    paths = [entry.path for entry in directory.store.list() if not entry.path.startswith(f"{EXTERNAL}/")]
+    return [
+        f"{path}: was not there at the finish; expected no other files: move it to {EXTERNAL}/, or away"
+        for path in paths
+        if path not in expected and path not in _OUTSIDE
+    ]
+
+
+def _sources(directory: ResultDirectory) -> Iterator[str]:
+    for link, reasons in explain(directory):
+        yield f"source {link.source.key} = {link.source.path} is {link.state}: {'; '.join(reasons)}"
+    raw = {source.key: source for source in directory.lineage.sources if source.is_raw}
+    if directory.lineage.kind != TABLE or "source" not in directory.config:
+        return  # tables that were made by a call from Python do not know their recipe
+    try:
+        now = find_raw_ids(directory.config)
+    except SamovarError as error:
+        yield f"raw files: {error}"
+        return
+    yield from (f"raw files {key} = {source.path}: changed" for key, source in raw.items() if now[key] != source.id)
