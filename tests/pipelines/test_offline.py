@@ -11,8 +11,8 @@ import pytest
 from tests.pipelines.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy, metrics, run, run_well, write_table
 
 from samovar.config import merge
-from samovar.pipelines.request import make_request
 from samovar.pipelines.contract import compare, contract_of
+from samovar.pipelines.request import make_request
 from samovar.results import open_directory
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from samovar.brew.stage import KIND as TABLE
 from samovar.brew.stage import find_raw_ids
 from samovar.errors import Damaged, SamovarError
+from samovar.experiments.raw_files import CHECKSUM, changed_files, find_raw
 from samovar.experiments.why import explain
-from samovar.results import ResultDirectory
+from samovar.results import ResultDirectory, Source
 from samovar.results.checked import FileRecord, map_checked
 from samovar.results.directory import EXTERNAL, INVENTORY
 from samovar.results.status import FILE as STATUS
@@ -67,13 +69,25 @@ def _extra(directory: ResultDirectory, expected: Mapping[str, FileRecord]) -> li
 
 def _sources(directory: ResultDirectory) -> Iterator[str]:
     for link, reasons in explain(directory):
-        yield f"source {link.source.key} = {link.source.path} is {link.state}: {'; '.join(reasons)}"
-    raw = {source.key: source for source in directory.lineage.sources if source.is_raw}
-    if directory.lineage.kind != TABLE or "source" not in directory.config:
-        return  # tables that were made by a call from Python do not know their recipe
-    try:
-        now = find_raw_ids(directory.config)
-    except SamovarError as error:
-        yield f"raw files: {error}"
-        return
-    yield from (f"raw files {key} = {source.path}: changed" for key, source in raw.items() if now[key] != source.id)
+        yield f"{link.source.key} = {link.source.path} is {link.state}: {'; '.join(reasons)}"
+    yield from find_raw_changes(directory)
+
+
+def find_raw_changes(directory: ResultDirectory) -> Iterator[str]:
+    """What is not as it was in the raw files that a result was made from."""
+    for source in directory.lineage.sources:
+        if source.is_raw:
+            try:
+                reasons = _raw_changes(directory, source)
+            except SamovarError as error:
+                reasons = [str(error)]
+            yield from (f"{source.key} = {source.path}: {reason}" for reason in reasons)
+
+
+def _raw_changes(directory: ResultDirectory, source: Source) -> list[str]:
+    if directory.lineage.kind == TABLE:
+        is_recipe = "source" in directory.config  # tables that were made by a call from Python do not know theirs
+        return ["changed"] if is_recipe and find_raw_ids(directory.config)[source.key] != source.id else []
+    raw = find_raw(directory.config, Path())
+    assert raw is not None
+    return changed_files(source, raw.as_source(directory.config.get(CHECKSUM) is True))

@@ -15,6 +15,7 @@ from samovar.config import Params, merge
 from samovar.config.nearest import nearest
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
 from samovar.experiments.links import Named
+from samovar.experiments.raw_files import RawFiles
 from samovar.results import OpenResult, ResultDirectory
 from samovar.results.artifacts import FILES
 
@@ -122,10 +123,11 @@ def _is_one_default(path: str, record: Any) -> bool:
 class Out:
     """What `main(params, out)` gets."""
 
-    def __init__(self, result: OpenResult, folder: Path, sources: Sequence[Named]) -> None:
+    def __init__(self, result: OpenResult, folder: Path, sources: Sequence[Named], raw: RawFiles | None) -> None:
         self._result = result
         self._folder = folder
         self._sources = sources
+        self._raw = raw
         self._num_lines = 0
 
     @property
@@ -146,6 +148,12 @@ class Out:
         """The earlier result that the config names in `source` (or `table`): by its key there, by the last part of its
         path, or, if it is the only one, by any name."""
         return _choose("source", self._sources, name)
+
+    def raw_files(self) -> list[SourcePath]:
+        """The files that the config's `files` names, sorted by path."""
+        if self._raw is None:
+            raise UnknownKey("config: no key `files`; the script asks for raw files: add a path or pattern of them")
+        return [SourcePath(path) for path in self._raw.find()]
 
     def log(self, **values: Any) -> None:
         """A line of the metrics log, in the order of the calls: `out.log(epoch=3, loss=0.1)`."""

@@ -8,6 +8,7 @@ from samovar.brew.recipe import Recipe
 from samovar.brew.stage import KIND as TABLE
 from samovar.brew.stage import brew
 from samovar.errors import BadInput, Conflict
+from samovar.experiments.audit import find_raw_changes
 from samovar.experiments.out import STAGE
 from samovar.experiments.stage import run_stage
 from samovar.experiments.why import explain_link
@@ -72,6 +73,8 @@ def _choose(directory: ResultDirectory) -> Callable[[ResultDirectory, Path], obj
                 f"{directory.name}: its source {link.source.path} is {link.state}; expected it as it was: "
                 f"{'; '.join(explain_link(link))}"
             )
+    for change in find_raw_changes(directory):
+        raise Conflict(f"{directory.name}: {change}; expected the raw files as they were: bring them back")
     return again
 
 

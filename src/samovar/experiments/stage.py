@@ -24,16 +24,37 @@ from samovar.config.paths import covers
 from samovar.errors import BadInput, ConfigError, Stopped
 from samovar.experiments.links import KEYS, Named, as_sources, find_named, require_good, with_paths
 from samovar.experiments.out import STAGE, Out
+from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw
+from samovar.experiments.raw_files import KEY as RAW
 from samovar.experiments.script_text import ScriptText, read_text
 from samovar.pipelines.drift import Earlier, find_earlier, judge_changes, judge_defaults
 from samovar.pipelines.effective import choose_threads
 from samovar.pipelines.request import Request
 from samovar.pipelines.script import load_script
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import Plan, ResultDirectory, Source, begin
 from samovar.store import LocalStore
 
 DIRECTORY_KEYS = ("out",)
-READ_BY_US = ("seed", "num_threads", *KEYS)
+READ_BY_US = ("seed", "num_threads", RAW, CHECKSUM, *KEYS)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What the config names: earlier results, and raw files."""
+
+    named: Sequence[Named]
+    raw: RawFiles | None
+    has_checksum: bool
+
+    def sources(self, known: Sequence[Source]) -> list[Source]:
+        """The links of lineage. What a finished directory was made from may be gone: it counts as it was."""
+        recorded = next((source for source in known if source.key == RAW), None)
+        links = as_sources(self.named, known)
+        if self.raw is None:
+            return links
+        if recorded is not None and recorded.path == ", ".join(self.raw.patterns) and not self.raw.is_there:
+            return [*links, recorded]
+        return [*links, self.raw.as_source(self.has_checksum)]
 
 
 @dataclass(frozen=True)
@@ -47,15 +68,15 @@ class Ran:
 def run_stage(request: Request) -> Ran:
     """Returns when the result is finished. Writes nothing if it was, or if the config is wrong."""
     directory = ResultDirectory(LocalStore(request.out, request.disk))
-    named = find_named(request.tree, request.folder)
-    effective = with_paths({key: value for key, value in request.tree.items() if key not in DIRECTORY_KEYS}, named)
+    inputs = _find_inputs(request)
+    effective = _make_effective(request, inputs)
     choose_threads(effective, directory)
     _check_numbers(effective, request.where)
     if directory.is_finished:
-        plan = _plan(request, effective, named, directory)
+        plan = _plan(request, effective, inputs, directory)
         return Ran(request.out, True, begin(directory, plan).notes)
-    require_good(named, request.out)
-    plan = _plan(request, effective, named, directory)
+    require_good(inputs.named, request.out)
+    plan = _plan(request, effective, inputs, directory)
     text = read_text(request.script)
     text.require_mentioned(_users_keys(effective), request.where)
     earlier = find_earlier(plan, request.out, request.replayed)
@@ -65,7 +86,7 @@ def run_stage(request: Request) -> Ran:
         if result.is_finished:
             return Ran(request.out, True, result.notes)
         result.restore()
-        ledger = _work(main, effective, Out(result, request.out, named))
+        ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
         notes += _remarks(effective, ledger, earlier, notes)
         result.write_params(ledger.to_dict())
         result.adopt_files()
@@ -73,14 +94,26 @@ def run_stage(request: Request) -> Ran:
         return Ran(request.out, False, [*result.notes, *notes])
 
 
-def _plan(request: Request, effective: dict[str, Any], named: Sequence[Named], directory: ResultDirectory) -> Plan:
+def _find_inputs(request: Request) -> _Inputs:
+    has_checksum = request.tree.get(CHECKSUM) is True
+    return _Inputs(find_named(request.tree, request.folder), find_raw(request.tree, request.folder), has_checksum)
+
+
+def _make_effective(request: Request, inputs: _Inputs) -> dict[str, Any]:
+    """What goes into model_config.json, and can be run again as it stands, from anywhere."""
+    kept = {key: value for key, value in request.tree.items() if key not in DIRECTORY_KEYS}
+    effective = with_paths(kept, inputs.named)
+    return effective if inputs.raw is None else {**effective, RAW: inputs.raw.value}
+
+
+def _plan(request: Request, effective: dict[str, Any], inputs: _Inputs, directory: ResultDirectory) -> Plan:
     begun = directory if directory.is_created else request.replayed
     return Plan(
         begun.lineage.kind if begun is not None else f"{STAGE}{request.script.path.stem}",
         effective,
         request.script.source,
         request.script.contents,
-        as_sources(named, directory.lineage.sources if directory.is_created else ()),
+        inputs.sources(directory.lineage.sources if directory.is_created else ()),
         code_folder=request.script.path.parent,
     )
 
