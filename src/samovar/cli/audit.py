@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from samovar.cli.sizes import readable
-from samovar.errors import BadInput
 
 
 def audit(
@@ -16,19 +15,17 @@ def audit(
     Example: samovar audit models/* tables/clicks
     """
     from samovar.experiments.audit import audit as check
-    from samovar.experiments.targets import find_targets
+    from samovar.experiments.targets import find_directories
 
-    directories = [target.directory for target in find_targets(targets) if target.directory is not None]
-    if not directories:
-        raise BadInput(f"{', '.join(targets)}: no result directory among these; expected one: check the names")
     has_changed = False
-    for directory in directories:
+    for directory in find_directories(targets):
         done = check(directory)
         has_changed |= bool(done.differences)
         if not done.differences:
             print(f"{directory.name}: as it was finished, {done.num_files} files, {readable(done.size_bytes)}")
             continue
-        print(f"{directory.name}: {len(done.differences)} differences")
+        count = len(done.differences)
+        print(f"{directory.name}: {count} difference{'s' if count > 1 else ''}")
         for line in done.differences:
             print(f"  {line}")
     if has_changed:

@@ -12,11 +12,13 @@ from samovar.experiments.raw_files import CHECKSUM, changed_files, find_raw
 from samovar.experiments.why import explain
 from samovar.results import ResultDirectory, Source
 from samovar.results.checked import FileRecord, map_checked
-from samovar.results.directory import EXTERNAL, INVENTORY
+from samovar.results.directory import CONFIG, EXTERNAL, INVENTORY
+from samovar.results.lineage import FILE as LINEAGE
 from samovar.results.status import FILE as STATUS
 from samovar.tables.manifest import table_inventory
 
 _OUTSIDE = (INVENTORY, STATUS)  # the first is proven by the directory's attributes, the second changes
+_RECORDS = (CONFIG, LINEAGE)
 _NUM_THREADS = 8
 
 
@@ -38,7 +40,9 @@ def audit(directory: ResultDirectory) -> Audited:
     with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="audit") as pool:
         found = pool.map(lambda item: _check(directory, *item), sorted(expected.items()))
         differences = [line for line in found if line is not None]
-    differences += _extra(directory, expected) + list(_sources(directory))
+    differences += _extra(directory, expected)
+    if not any(line.startswith(_RECORDS) for line in differences):  # else nobody knows what it was made from
+        differences += _sources(directory)
     return Audited(len(expected), sum(record.size for record in expected.values()), differences)
 
 

@@ -44,7 +44,7 @@ class ScriptText:
             is_known = bool(now) and MISSING not in now and not record.is_present
             gone = [value for value in record.defaults if not any(same(value, each) for each in now)]
             if is_known and gone:
-                changes.append(ChangedDefault(path, gone[0], now[0] if len(now) == 1 else now))
+                changes.append(ChangedDefault(path, gone[0], now[0] if len(now) == 1 else sorted(now, key=repr)))
         return changes
 
 

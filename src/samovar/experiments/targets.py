@@ -1,7 +1,7 @@
 """What a user names when many results are meant: result directories, config files, or patterns of both."""
 
 import glob
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def find_targets(names: Iterable[str | Path]) -> list[Target]:
     """In the order of the names. A pattern gives what is a config or a result, sorted; finding none is an error."""
     found: dict[str, Target] = {}
     for written in map(str, names):
-        for target in _expand(written):
+        for target in map(_open, _expand(written)):
             name, number = target.name, 2
             while name in found:
                 name, number = f"{target.name} ({number})", number + 1
@@ -35,14 +35,22 @@ def find_targets(names: Iterable[str | Path]) -> list[Target]:
     return list(found.values())
 
 
-def _expand(written: str) -> Iterator[Target]:
+def find_directories(names: Iterable[str | Path]) -> list[ResultDirectory]:
+    """Only the result directories, also those whose config cannot be read any more."""
+    written = [str(name) for name in names]
+    found = [path for name in written for path in _expand(name) if Path(path).is_dir() or not Path(path).exists()]
+    if not found:
+        raise BadInput(f"{', '.join(written)}: fits no result directory; expected at least one: check the names")
+    return [open_directory(path) for path in found]
+
+
+def _expand(written: str) -> list[str]:
     if Path(written).exists() or not glob.has_magic(written):
-        yield _open(written)
-        return
-    targets = [_open(path) for path in sorted(glob.glob(written, recursive=True)) if _is_target(Path(path))]
-    if not targets:
+        return [written]
+    paths = [path for path in sorted(glob.glob(written, recursive=True)) if _is_target(Path(path))]
+    if not paths:
         raise BadInput(f"{written}: fits no result directory and no config; expected at least one: check the pattern")
-    yield from targets
+    return paths
 
 
 def _is_target(path: Path) -> bool:
