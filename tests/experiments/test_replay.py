@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.test_cli import samovar
 from tests.experiments.stages import NUMBERS, copy_example, in_child, make_chain, run, run_well, write_stage
-from tests.pipelines.toys import ONLINE, SCRIPT, make_hours, make_toy, write_table
+from tests.pipelines.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, write_table
 from tests.pipelines.toys import run_well as train_well
 
 from samovar.brew.recipe import Recipe
@@ -86,6 +86,13 @@ def test_the_click_model_and_its_predictions_are_made_again_to_the_bit(quick_pat
     request = PredictRequest(folder / "online_model", folder / "clicks", folder / "predicted", ["hit"], ["clicked"])
     in_child(folder, lambda: predict(request))
     proven(folder / "predicted")
+
+
+def test_a_table_that_grew_is_read_as_it_was(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([2, 1]))
+    out = train_well(make_toy(quick_path, OFFLINE))
+    write_table(quick_path / "clicks", make_hours([3], first=FIRST + 2 * HOUR, number=10))
+    proven(out)
 
 
 def test_a_run_that_depends_on_the_clock_differs_and_the_first_place_is_named(quick_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_each_epoch_draws_its_own_order_and_a_killed_one_the_same(folder: Path) 
     request = make_toy(folder, OFFLINE, {"train_data.shuffle": True, "train_data.uri_granularity": 2})
     out = run_well(request)
     plain = run_well(changed(request, "plain", {"train_data.shuffle": False}))
-    assert "model/arrays.safetensors: differs" in same(out, plain)
+    assert any(line.startswith("model/arrays.safetensors: differs") for line in same(out, plain))
     killed = changed(request, "killed")
     assert run(killed, KillingDisk(300)).was_killed
     assert same(run_well(killed), out) == []

@@ -14,7 +14,7 @@ from samovar.results import Link, Source, open_directory
 from samovar.results.directory import follow
 
 _KEYS = ("source", "table", "init_from")
-_COLORS = {"good": "#2e7d32", "raw files": "#607d8b"}
+_COLORS = {"good": "#2e7d32", "live": "#2e7d32", "raw files": "#607d8b"}
 _STALE_COLOR = "#c62828"
 
 

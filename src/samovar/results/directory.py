@@ -31,7 +31,7 @@ PARAMS = "params.json"
 EXTERNAL = "external_stuff"
 FINISHED = "finished"  # the attribute: the inventory's record, and the position
 
-LinkState = Literal["good", "missing", "unfinished", "changed", "circle", "raw files"]
+LinkState = Literal["good", "live", "missing", "unfinished", "changed", "circle", "raw files"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Link:
 
     @property
     def is_stale(self) -> bool:
-        return self.state not in ("good", "raw files")
+        return self.state not in ("good", "live", "raw files")
 
 
 class ResultDirectory:
@@ -202,4 +202,4 @@ def follow(sources: Iterable[Source], above: tuple[str, ...]) -> Iterator[Link]:
 def _state_of(origin: ResultDirectory, source: Source) -> LinkState:
     if origin.id != source.id:
         return "changed"
-    return "good" if origin.is_finished or origin.is_live else "unfinished"
+    return "live" if origin.is_live else "good" if origin.is_finished else "unfinished"
