@@ -27,6 +27,7 @@ def replayed(path: Path) -> list[str]:
     """What a replay finds, as lines; a count of files when all is equal."""
 
     def act() -> None:
+        sys.dont_write_bytecode = False  # as for most users
         done = replay(path, path.parent / "replayed")
         print(*(done.differences or [f"equal {done.num_files}"]), *done.environment, sep="\n")
 

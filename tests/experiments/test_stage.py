@@ -5,16 +5,21 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import samovar
 from tests.experiments.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
+from tests.pipelines.toys import make_hours, write_table
 
+from samovar.experiments.audit import audit
 from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
-from samovar.pipelines.child import start_child
+from samovar.pipelines.child import Ended, run_in_child, start_child
+from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.request import make_request
 from samovar.results import open_directory
+from samovar.testing.disks import CountingDisk, KillingDisk
 
 NAPPING = """
 import os, time
@@ -113,6 +118,47 @@ def test_a_script_that_cannot_be_used_makes_nothing(folder: Path, script: str, e
     write_stage(folder, "numbers", script, {})
     assert expected in run(folder, "numbers").output
     assert not (folder / "numbers").exists()
+
+
+def test_a_warning_names_the_key_that_was_probably_meant(folder: Path) -> None:
+    (folder / "numbers.py").write_text(NUMBERS + "    fist = 1\n")
+    assert "did not read fist: did you mean 'first'?" in run_well(folder, "numbers", conf={"fist": 5})
+
+
+def test_a_table_is_a_source_too(folder: Path) -> None:
+    write_table(folder / "clicks", make_hours([2, 1]))
+    script = (
+        "import samovar\n"
+        "def main(params, out):\n"
+        "    (out / 'rows').write_text(str(samovar.open_table(out.source('table').path).num_rows))\n"
+    )
+    write_stage(folder, "count", script, {"table": "clicks"})
+    run_well(folder, "count")
+    assert (folder / "count/files/rows").read_text() == "3"
+    (link,) = open_directory(folder / "count").chain()
+    assert (link.source.key, link.source.version, link.state) == ("table", 1, "live")
+
+
+def test_a_stage_that_dies_at_any_operation_ends_with_the_same_bytes(folder: Path) -> None:
+    run_well(folder, "numbers", out="straight")
+    expected = contract_of(folder / "straight")
+    request = make_request(
+        folder / "numbers.json", folder / "numbers.py", out=folder / "killed", directory_keys=DIRECTORY_KEYS
+    )
+
+    def run_on(disk: CountingDisk) -> Ended:
+        def act() -> None:
+            run_stage(replace(request, disk=disk))
+            print(disk.points)
+
+        return run_in_child(act, folder / "log")
+
+    for point in range(1, int(run_on(CountingDisk()).output) + 1, 7):
+        shutil.rmtree(folder / "killed")
+        assert run_on(KillingDisk(point)).was_killed
+        run_well(folder, "numbers", out="killed")
+        assert compare(expected, contract_of(folder / "killed")) == []
+        assert audit(open_directory(folder / "killed")).differences == []
 
 
 def test_a_key_that_is_not_read_in_the_end_is_a_warning_and_a_retired_one_is_not(folder: Path) -> None:

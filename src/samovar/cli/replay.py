@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 
 def replay(
@@ -17,8 +18,9 @@ def replay(
     """
     from samovar.experiments.replay import replay as run
 
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary:
-        done = run(directory, into or Path(temporary) / directory.resolve().name)
+        done = run(directory, into or Path(temporary) / directory.resolve().name, console)
     if not done.differences:
         print(f"{directory}: equal, all {done.num_files} files are the same")
     else:

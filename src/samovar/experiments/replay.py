@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from samovar.brew.recipe import Recipe
 from samovar.brew.stage import KIND as TABLE
 from samovar.brew.stage import brew
@@ -23,6 +25,7 @@ from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
 from samovar.results.environment import changed_environment
 
+Again = Callable[[ResultDirectory, Path, Console | None], object]
 _DATES = ("start_date", "end_date", "datetime_format", "timezone")
 
 
@@ -36,19 +39,19 @@ class Replayed:
     """What is not as it was when the result was made."""
 
 
-def replay(path: Path, into: Path) -> Replayed:
-    """`into` must not be there yet. Executes the script that the directory keeps."""
+def replay(path: Path, into: Path, console: Console | None = None) -> Replayed:
+    """`into` must not be there yet. Executes the script that the directory keeps; `console` shows how far it is."""
     directory = open_directory(path)
     again = _choose(directory)
     if into.exists() and any(into.iterdir()):
         raise Conflict(f"{into}: is not empty; a result is never overwritten: choose another directory for --into")
-    again(directory, into)
+    again(directory, into, console)
     expected, found = contract_of(path), contract_of(into)
     environment = changed_environment(directory.environment, open_directory(into).environment)
     return Replayed(into, len(expected), compare(expected, found), environment)
 
 
-def _choose(directory: ResultDirectory) -> Callable[[ResultDirectory, Path], object]:
+def _choose(directory: ResultDirectory) -> Again:
     """How it was made; refuses what cannot be made again."""
     kind = directory.lineage.kind
     if not directory.is_finished:
@@ -78,7 +81,7 @@ def _choose(directory: ResultDirectory) -> Callable[[ResultDirectory, Path], obj
     return again
 
 
-def _brew_again(directory: ResultDirectory, into: Path) -> None:
+def _brew_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
     config = directory.config
     brew(Recipe.load(config, f"{directory.name}/{CONFIG}"), config, Path(), into)
 
@@ -89,15 +92,15 @@ def _request(directory: ResultDirectory, into: Path) -> Request:
     return Request(directory.config, f"{directory.name}/{CONFIG}", folder, script, into, replayed=directory)
 
 
-def _train_again(directory: ResultDirectory, into: Path) -> None:
-    train(_request(directory, into))
+def _train_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
+    train(_request(directory, into), console)
 
 
-def _run_again(directory: ResultDirectory, into: Path) -> None:
+def _run_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
     run_stage(_request(directory, into))
 
 
-def _predict_again(directory: ResultDirectory, into: Path) -> None:
+def _predict_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
     config = directory.config
     position = open_directory(config["source"]).load_model().position
     if position != config["position"]:
@@ -114,11 +117,12 @@ def _predict_again(directory: ResultDirectory, into: Path) -> None:
             config["targets"],
             config.get("features"),
             {key: config[key] for key in _DATES if key in config},
-        )
+        ),
+        console,
     )
 
 
-_KINDS: Mapping[str, Callable[[ResultDirectory, Path], object]] = {
+_KINDS: Mapping[str, Again] = {
     TABLE: _brew_again,
     MODEL: _train_again,
     PREDICTION: _predict_again,

@@ -154,10 +154,16 @@ def _work(main: Callable[[Params, Out], object], effective: dict[str, Any], out:
 
 def _remarks(effective: dict[str, Any], ledger: Ledger, earlier: Earlier | None, known: Sequence[str]) -> list[str]:
     """What can only be known when the script has run."""
-    unread = [key for key in ledger.unread(effective) if key in _users_keys(effective)]
-    remarks = [f"warning: the script did not read {key}: is its name right?" for key in unread]
+    own = _users_keys(effective)
+    remarks = [_unread(key, ledger) for key in ledger.unread(effective) if key in own]
     changed = judge_defaults(earlier, ledger, is_accepted=True)
     return remarks + [f"warning: {line}" for line in changed if line not in known]
+
+
+def _unread(key: str, ledger: Ledger) -> str:
+    best = ledger.nearest_absent(key)
+    guess = f"did you mean {best!r}?" if best else "is its name right?"
+    return f"warning: the script did not read {key}: {guess}"
 
 
 @contextmanager

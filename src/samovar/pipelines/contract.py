@@ -20,26 +20,31 @@ from samovar.results.arrays import ArraysFile
 from samovar.results.artifacts import FILES
 
 ROOTS = ("model", "evaluation", FILES, "manifest", "segments")
+Buffer = bytes | memoryview
 _MAX_EXCERPT = 120
 
 
 def contract_of(out: Path) -> dict[str, Any]:
-    """Everything that must be the same, by name: what comes first in time, first."""
+    """Everything that must be the same, by name: what comes first in time, first. Files are mapped, not read."""
     store = open_directory(out).store
     kept: dict[str, Any] = {}
     if store.size(f"logs/{METRICS}") is not None:
-        kept[f"logs/{METRICS}"] = store.read(f"logs/{METRICS}")
+        kept[f"logs/{METRICS}"] = store.map(f"logs/{METRICS}")
     if store.size(f"logs/{EVENTS}") is not None:
         kept[f"logs/{EVENTS}"] = list(read_scalars(store.read(f"logs/{EVENTS}")))
-    return kept | {entry.path: store.read(entry.path) for root in ROOTS for entry in store.list(root)}
+    return kept | {entry.path: store.map(entry.path) for root in ROOTS for entry in store.list(root)}
 
 
 def compare(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
     """One line a difference, with its first place."""
     lines = [f"{path}: is missing" for path in sorted(expected.keys() - found.keys())]
     lines += [f"{path}: should not be there" for path in sorted(found.keys() - expected.keys())]
-    both = [path for path in expected if path in found and repr(expected[path]) != repr(found[path])]
+    both = [path for path in expected if path in found and not _is_same(expected[path], found[path])]
     return lines + [f"{path}: differs {_first_place(path, expected[path], found[path])}" for path in both]
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    return repr(old) == repr(new) if isinstance(old, list) else bool(old == new)  # NaN is NaN, among scalars
 
 
 def _first_place(path: str, old: Any, new: Any) -> str:
@@ -49,7 +54,7 @@ def _first_place(path: str, old: Any, new: Any) -> str:
     if path.endswith(".safetensors"):
         return next(_arrays(old, new), "in its header")
     try:
-        lines = old.decode().splitlines(), new.decode().splitlines()
+        lines = str(old, "utf-8").splitlines(), str(new, "utf-8").splitlines()
     except UnicodeDecodeError:
         return f"from byte {_first_byte(old, new)} on"
     if lines[0] == lines[1]:
@@ -63,13 +68,13 @@ def _first(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, tuple[Any, Any]
     return next((index, pair) for index, pair in pairs if repr(pair[0]) != repr(pair[1]))
 
 
-def _first_byte(old: bytes, new: bytes) -> int:
+def _first_byte(old: Buffer, new: Buffer) -> int:
     size = min(len(old), len(new))
     differing = np.flatnonzero(np.frombuffer(old, np.uint8, size) != np.frombuffer(new, np.uint8, size))
     return int(differing[0]) if len(differing) else size
 
 
-def _arrays(old: bytes, new: bytes) -> Iterator[str]:
+def _arrays(old: Buffer, new: Buffer) -> Iterator[str]:
     before, after = ArraysFile(memoryview(old)), ArraysFile(memoryview(new))
     for name in before.names:
         if name not in after.names:

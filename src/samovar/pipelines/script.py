@@ -116,6 +116,8 @@ def load_script(script: Script) -> ModuleType:
     """The script as a module; errors in it point to the user's own file."""
     for name in script.modules:
         sys.modules.pop(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."), None)
+    if _is_in_result(script.path):  # compiled modules would be extra files of a finished result
+        sys.dont_write_bytecode = True
     for home in reversed(_homes(script.path)):
         if str(home) not in sys.path:
             sys.path.insert(0, str(home))
@@ -148,8 +150,10 @@ def build(script: Script, section: Mapping[str, Any]) -> Built:
         )
     unread = ledger.unread(section, "model")
     if unread:
+        best = ledger.nearest_absent(unread[0])
+        guess = f"did you mean {best!r}? Otherwise " if best else "mend its name, "
         raise UnknownKey(
             f"config: {', '.join(unread)}: the script read no such key; expected every key of `model` to be used: "
-            f'mend its name, remove it, or call params.retired("{unread[0].removeprefix("model.")}")'
+            f'{guess}remove it, or call params.retired("{unread[0].removeprefix("model.")}")'
         )
     return Built(learner, ledger)

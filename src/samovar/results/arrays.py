@@ -155,10 +155,10 @@ class ArraysFile:
     def names(self) -> list[str]:
         return sorted(self._places)
 
-    def raw(self, name: str) -> bytes:
+    def raw(self, name: str) -> memoryview:
         """The bytes of an array."""
         start, stop = self._places[name]
-        return bytes(self._data[start:stop])
+        return self._data[start:stop]
 
     def load(self, name: str, kind: str, dtype: str, shape: list[int]) -> object:
         """An array as it was stored: the same kind, type and shape, in private writable memory."""
