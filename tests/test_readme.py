@@ -62,7 +62,7 @@ def test_the_pipeline_of_scripts_runs_as_written(quick_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "total: equal, all 1 files are the same" in done.stdout
+    assert "total: equal, 1 file compared" in done.stdout
     assert (quick_path / "total/files/total.txt").read_text() == "285"
 
 

@@ -21,10 +21,11 @@ def replay(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary:
         done = run(directory, into or Path(temporary) / directory.resolve().name, console)
+    compared = f"{done.num_files} file{'s' if done.num_files != 1 else ''} compared"
     if not done.differences:
-        print(f"{directory}: equal, all {done.num_files} files are the same")
+        print(f"{directory}: equal, {compared}")
     else:
-        print(f"{directory}: {len(done.differences)} of {done.num_files} files differ")
+        print(f"{directory}: differs, {compared}")
     for line in done.differences:
         print(f"  {line}")
     if done.environment:
