@@ -10,7 +10,7 @@ from tests.experiments.stages import make_chain, run, run_well
 
 from samovar.brew.recipe import Recipe
 from samovar.brew.stage import brew
-from samovar.experiments.audit import audit
+from samovar.experiments.audit import audit, with_sources
 from samovar.results import open_directory
 
 
@@ -68,6 +68,14 @@ def test_a_source_that_was_made_anew_is_named_with_what_changed(folder: Path) ->
     shutil.rmtree(folder / "numbers")
     run_well(folder, "numbers", conf={"count": 9})
     assert differences(folder / "total") == [f"source = {folder}/numbers is changed: config count: 3 → 9"]
+
+
+def test_a_changed_byte_of_a_source_is_found_along_the_chain(folder: Path) -> None:
+    flip_a_byte(folder / "numbers/files/numbers.txt")
+    directories = with_sources([open_directory(folder / "total"), open_directory(folder / "numbers")])
+    found = {Path(directory.name).name: audit(directory).differences for directory in directories}
+    assert found["total"] == []
+    assert [line.partition(":")[0] for line in found["numbers"]] == ["files/numbers.txt"]
 
 
 def test_an_unfinished_result_proves_nothing(folder: Path) -> None:

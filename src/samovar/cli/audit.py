@@ -9,16 +9,19 @@ from samovar.cli.sizes import readable
 
 def audit(
     targets: Annotated[list[str], typer.Argument(help="Result directories, patterns of them.", metavar="DIR…")],
+    chain: Annotated[bool, typer.Option("--chain", help="Also all results that they were made from.")] = False,
 ) -> None:
     """Read every byte of finished results again and name each file, config, script or source that changed.
 
     Example: samovar audit models/* tables/clicks
     """
     from samovar.experiments.audit import audit as check
+    from samovar.experiments.audit import with_sources
     from samovar.experiments.targets import find_directories
 
     has_changed = False
-    for directory in find_directories(targets):
+    directories = find_directories(targets)
+    for directory in with_sources(directories) if chain else directories:
         done = check(directory)
         has_changed |= bool(done.differences)
         if not done.differences:

@@ -1,6 +1,6 @@
 """Did anything change since a result was finished? Every byte is read again; nothing is written or run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,16 @@ def audit(directory: ResultDirectory) -> Audited:
     if not any(line.startswith(_RECORDS) for line in differences):  # else nobody knows what it was made from
         differences += _sources(directory)
     return Audited(len(expected), sum(record.size for record in expected.values()), differences)
+
+
+def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:
+    """Results, and all that they were made from and that is still there, each once."""
+    found: dict[Path, ResultDirectory] = {}
+    for directory in directories:
+        origins = [link.origin for link in directory.chain() if link.origin is not None]
+        for each in (directory, *origins):
+            found.setdefault(Path(each.name).resolve(), each)
+    return list(found.values())
 
 
 def _expected(directory: ResultDirectory) -> Mapping[str, FileRecord] | None:
