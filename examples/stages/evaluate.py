@@ -12,7 +12,7 @@ from samovar.experiments.out import Out
 
 def main(params: Params, out: Out) -> None:
     model = out.source("model")
-    data = model.source().source()  # model → augmentation → data
+    data = model.source("augmentation").source("data")
     test = np.load(data / "test.npz")
     with torch.no_grad():
         guesses = load_net(model / "weights.npz", model.params)(torch.from_numpy(test["images"])).argmax(1).numpy()

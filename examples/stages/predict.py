@@ -14,7 +14,7 @@ from samovar.experiments.out import Out
 
 def main(params: Params, out: Out) -> None:
     model = out.source("model")
-    shapes = json.loads((model.source().source() / "metadata.json").read_text())["shapes"]
+    shapes = json.loads((model.source("augmentation").source("data") / "metadata.json").read_text())["shapes"]
     net = load_net(model / "weights.npz", model.params)
     with (out / "predictions.csv").open("x", newline="") as file, torch.no_grad():
         writer = csv.writer(file)

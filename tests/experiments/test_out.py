@@ -6,8 +6,8 @@ import pytest
 
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
 from samovar.experiments.links import Named, find_named
-from samovar.experiments.out import Out, OutPath, SourcePath
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.experiments.out import Out, OutPath, SourcePath, SourceResult
+from samovar.results import Plan, ResultDirectory, Source, begin, open_directory
 from samovar.store import LocalStore
 
 
@@ -65,6 +65,19 @@ def test_a_script_that_asks_for_what_is_not_named_is_told(tmp_path: Path) -> Non
             out.source("data")
         with pytest.raises(UnknownKey, match="no key `files`"):
             out.raw_files()
+
+
+def test_a_model_knows_its_tables_by_their_keys(tmp_path: Path) -> None:
+    for name, sources in (("clicks", []), ("model", [Source("train_data.table", str(tmp_path / "clicks"), "id")])):
+        with begin(ResultDirectory(LocalStore(tmp_path / name)), Plan(name, {"name": name}, sources=sources)) as result:
+            result.restore()
+            result.finish(None, None)
+    model = SourceResult(open_directory(tmp_path / "model"))
+    assert model.source("train_data.table").config == {"name": "clicks"}
+    assert model.source().path == tmp_path / "clicks"
+    assert (model / "status.json").exists()
+    with pytest.raises(UnknownKey, match="did you mean 'train_data.table'"):
+        model.source("table")
 
 
 def test_names_of_sources(tmp_path: Path) -> None:

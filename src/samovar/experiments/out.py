@@ -14,7 +14,7 @@ from samovar.callbacks.metrics_log import LOG as METRICS
 from samovar.config import Params, merge
 from samovar.config.nearest import nearest
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
-from samovar.experiments.links import Named
+from samovar.experiments.links import Named, find_named
 from samovar.experiments.raw_files import RawFiles
 from samovar.results import OpenResult, ResultDirectory
 from samovar.results.artifacts import FILES
@@ -106,14 +106,20 @@ class SourceResult:
         return Params(merge(self.config, used))
 
     def source(self, name: str | None = None) -> "SourceResult":
-        """A source of its own: one step further up the chain."""
-        known = {each.key: Path(each.path) for each in self.directory.lineage.sources if not each.is_raw}
-        return _choose(f"{self.path}", [Named(key, key.rpartition(".")[2], path) for key, path in known.items()], name)
+        """A source of its own: one step further up the chain. That of a model is named by its whole key, for example
+        `train_data.table`."""
+        if self._is_stage:
+            return _choose(str(self.path), find_named(self.config, self.path), name)
+        recorded = [each for each in self.directory.lineage.sources if not each.is_raw]
+        return _choose(str(self.path), [Named(each.key, each.key, Path(each.path)) for each in recorded], name)
 
     def __truediv__(self, name: str) -> SourcePath:
         """A file of it: of a stage one that its script wrote, else any in the directory."""
-        is_stage = self.directory.lineage.kind.startswith(STAGE)
-        return (self.path / FILES if is_stage else self.path) / name
+        return (self.path / FILES if self._is_stage else self.path) / name
+
+    @property
+    def _is_stage(self) -> bool:
+        return self.directory.lineage.kind.startswith(STAGE)
 
 
 def _is_one_default(path: str, record: Any) -> bool:
