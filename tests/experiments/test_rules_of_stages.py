@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.experiments.stages import NUMBERS, TOTAL, copy_example, make_chain, run, run_well, write_stage
+from tests.experiments.stages import NUMBERS, TOTAL, copy_example, run, run_well, write_stage
 
 from samovar.config import flat_diff, read_config
 from samovar.experiments.targets import find_targets
@@ -120,10 +120,20 @@ def test_configs_are_flat_and_a_diff_is_a_line_for_each_key(folder: Path) -> Non
 
 
 def test_a_chain_is_data_to_augmentation_to_model_by_the_key_source(quick_path: Path) -> None:
-    make_chain(quick_path)
-    links = open_directory(quick_path / "total").chain()
-    assert [(link.source.key, Path(link.source.path).name, link.state) for link in links] == [
-        ("source", "numbers", "good")
+    double = (
+        "def main(params, out):\n"
+        "    (out / 'numbers.txt').write_text((out.source('data') / 'numbers.txt').read_text() + '\\n10')\n"
+    )
+    write_stage(quick_path, "data", NUMBERS, {"count": 3})
+    write_stage(quick_path, "augmentation", double, {"source": "data"})
+    write_stage(quick_path, "model", TOTAL, {"source": "augmentation"})
+    for name in ("data", "augmentation", "model"):
+        run_well(quick_path, name)
+    assert (quick_path / "model/files/total.txt").read_text() == "16"
+    links = open_directory(quick_path / "model").chain()
+    assert [(link.depth, Path(link.source.path).name, link.state) for link in links] == [
+        (0, "augmentation", "good"),
+        (1, "data", "good"),
     ]
 
 
