@@ -1,5 +1,6 @@
 """The README's Python blocks run as they stand."""
 
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,25 @@ def test_the_table_and_the_model_are_made_as_written(quick_path: Path) -> None:
     (quick_path / "model.py").write_text(model["py"])
     run_all(quick_path, model["sh"])
     assert len(list((quick_path / "clicks_model" / "evaluation" / "next_hour").iterdir())) == 6
+
+
+def test_the_pipeline_of_scripts_runs_as_written(quick_path: Path) -> None:
+    section = README.read_text().partition("## A pipeline of your own scripts")[2].partition("\n## ")[0]
+    for name, script in re.findall(r"```py\n# (\w+\.py)\n(.*?)```", section, re.DOTALL):
+        (quick_path / name).write_text(script)
+    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands],
+        cwd=quick_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "total: equal, 1 file compared" in done.stdout
+    assert (quick_path / "total/files/total.txt").read_text() == "285"
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

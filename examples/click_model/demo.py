@@ -29,7 +29,7 @@ from rich.tree import Tree
 from samovar.callbacks.metrics_log import LOG
 from samovar.callbacks.quality import measure
 from samovar.errors import NotOurs
-from samovar.pipelines.verify import compare, contract_of
+from samovar.pipelines.contract import compare, contract_of
 from samovar.results import open_directory
 from samovar.results.logs import read_log
 from samovar.store import LocalStore
@@ -107,7 +107,7 @@ def show_proof(folder: Path) -> bool:
     differences = compare(expected, found)
     for line in differences:
         console.print(f"  [red]{line}[/]")
-    size = sum(len(content) for content in expected.values() if isinstance(content, bytes))
+    size = sum(len(content) for content in expected.values() if not isinstance(content, list))
     verdict = "[bold red]DIFFERENT BYTES[/]" if differences else "[bold green]SAME BYTES[/]"
     console.print(f"  {verdict}: {len(expected)} files of both runs compared, {size:,} bytes")
     return not differences

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from samovar.cli.audit import audit
 from samovar.cli.brew import brew
+from samovar.cli.chain import chain
 from samovar.cli.checksum import checksum
 from samovar.cli.clone import clone
 from samovar.cli.diff import diff
@@ -19,11 +21,14 @@ from samovar.cli.ls import ls
 from samovar.cli.metrics import metrics
 from samovar.cli.plot import plot
 from samovar.cli.predict import predict
+from samovar.cli.replay import replay
+from samovar.cli.run import run
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
 from samovar.cli.tree import tree
 from samovar.cli.verify_resume import verify_resume
+from samovar.cli.why import why
 from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
@@ -48,6 +53,11 @@ app.command()(clone)
 app.command()(plot)
 app.command()(tree)
 app.command()(checksum)
+app.command()(run)
+app.command()(chain)
+app.command()(why)
+app.command()(audit)
+app.command()(replay)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -44,8 +44,10 @@ class Comparison:
 
 
 def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({})) -> Tree:
-    """The flat config without free keys; the inputs, by flat key, count by id instead of by path."""
-    flat = {**flatten(config), **inputs}
+    """The flat config without free keys; the inputs, by flat key, count by id instead of by path. A list of paths is
+    one flat value, and its items are inputs: `source[0]`."""
+    paths = {key: value for key, value in flatten(config).items() if not any(covers(key, each) for each in inputs)}
+    flat = {**paths, **inputs}
     return {key: value for key, value in flat.items() if not _is_free(key, value == {})}
 
 

@@ -12,9 +12,9 @@ from samovar.config.paths import covers
 from samovar.config.values import same
 from samovar.errors import BadInput
 from samovar.experiments.targets import Target
+from samovar.results.environment import flat_environment
 
 ENVIRONMENT = "environment"
-_NOT_OF_RESULTS = ("git",)  # the code itself is compared by its bytes, not by its commit
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,8 @@ def _compare_environments(targets: Sequence[Target]) -> dict[str, list[Any]]:
     flat = {}
     for target in targets:
         if target.directory is not None:
-            environment = target.directory.environment
-            kept = {key: value for key, value in environment.items() if key not in _NOT_OF_RESULTS}
-            flat[target.name] = flatten(kept, ENVIRONMENT)
+            environment = flat_environment(target.directory.environment)
+            flat[target.name] = {f"{ENVIRONMENT}.{key}": value for key, value in environment.items()}
     return {key: [flat.get(target.name, {}).get(key, MISSING) for target in targets] for key in diff_flat(flat).rows}
 
 

@@ -3,6 +3,7 @@
 import glob
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def find_targets(names: Iterable[str | Path]) -> list[Target]:
     gives all results below it. Finding none is an error."""
     found: dict[str, Target] = {}
     for written in map(str, names):
-        for target in _expand(written):
+        for target in chain.from_iterable(map(_open, _expand(written))):
             name, number = target.name, 2
             while name in found:
                 name, number = f"{target.name} ({number})", number + 1
@@ -49,15 +50,13 @@ def find_directories(names: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
-def _expand(written: str) -> Iterator[Target]:
+def _expand(written: str) -> list[str]:
     if Path(written).exists() or not glob.has_magic(written):
-        yield from _open(written)
-        return
-    fitting = [path for path in sorted(glob.glob(written, recursive=True)) if _is_target(Path(path))]
-    if not fitting:
+        return [written]
+    paths = [path for path in sorted(glob.glob(written, recursive=True)) if _is_target(Path(path))]
+    if not paths:
         raise BadInput(f"{written}: fits no result directory and no config; expected at least one: check the pattern")
-    for path in fitting:
-        yield from _open(path)
+    return paths
 
 
 def _is_target(path: Path) -> bool:

@@ -23,10 +23,15 @@ def make_effective(tree: Mapping[str, Any], folder: Path, out: Path, directory: 
     confs = evaluation.get("eval_confs") if isinstance(evaluation, dict) else None
     for section in [effective.get("train_data"), *(confs if isinstance(confs, list) else [])]:
         _resolve_tables(section, folder)
+    choose_threads(effective, directory)
+    return effective
+
+
+def choose_threads(effective: dict[str, Any], directory: ResultDirectory) -> None:
+    """Write down how many threads torch is to use, if the user did not: as the directory was begun, or all cores."""
     if effective.get("num_threads") is None:
         known = directory.config.get("num_threads") if directory.is_created else None
         effective["num_threads"] = known or max(1, len(os.sched_getaffinity(0)))
-    return effective
 
 
 def _resolve_tables(section: Any, folder: Path) -> None:

@@ -93,10 +93,7 @@ def _describe(request: PredictRequest, position: Any) -> dict[str, Any]:
 
 def _lineage(request: PredictRequest, origin: ResultDirectory, source: DataSource) -> list[Source]:
     table = source.inputs[0]
-    return [
-        Source("source", str(request.model.resolve()), origin.id),
-        Source("table", str(table.path), table.table.id, table.table.version),
-    ]
+    return [origin.as_source("source"), open_directory(table.path).as_source("table", table.table.version)]
 
 
 def _features(config: Config, learner: Learner, name: str) -> list[str]:

@@ -24,7 +24,6 @@ from samovar.callbacks import (
     TtlFilter,
 )
 from samovar.callbacks.stop_file import NAME as STOP_FILE
-from samovar.config import Ledger, changed_defaults, parse_config
 from samovar.errors import Stopped
 from samovar.pipelines.script import Built
 from samovar.pipelines.stages import Course, Stage, lay_course
@@ -32,7 +31,6 @@ from samovar.results import OpenResult, open_directory
 from samovar.runner import Callback, Loader, MinibatchWorkerPool, Run, Runner
 
 POLL_SECONDS = 1.0
-PARAMS = "params.json"
 
 
 @dataclass
@@ -46,7 +44,7 @@ class Session:
     def run(self) -> None:
         """To the finish, or to `Stopped`."""
         config, learner = self.stage.config, self.built.learner
-        self._write_ledger()
+        self.result.write_params(self.built.ledger.to_dict())
         seeds.set_seed(seeds.derive(config.seed, "run"))  # however long `build` and the directory drew from them
         with ExitStack() as stack:
             signals = stack.enter_context(Signals())
@@ -74,14 +72,6 @@ class Session:
         if self.console is not None:
             for note in notes:
                 self.console.print(note, markup=False)
-
-    def _write_ledger(self) -> None:
-        store = self.result.directory.store
-        if store.size(PARAMS) is not None:
-            old = Ledger.from_dict(parse_config(store.read(PARAMS).decode(), PARAMS))
-            for change in changed_defaults(old, self.built.ledger):
-                self.result.notes.append(f"the default of {change.path} changed: {change.old} → {change.new}")
-        self.result.write_params(self.built.ledger.to_dict())
 
     def _restore(self, run: Run) -> None:
         snapshot = self.result.restore()

@@ -3,6 +3,7 @@ back. Knows names and lengths, not what is inside.
 
     logs/metrics/000001.jsonl …   sealed segments, one a snapshot, until the finish joins them into logs/metrics.jsonl
     evaluation/…                  part files, named by place
+    files/…                       what a user's stage wrote itself, as plain files; taken in at the finish
 """
 
 from collections import deque
@@ -15,7 +16,8 @@ from samovar.errors import BadPath, Damaged
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.store import Store, Tail
 
-ROOTS = ("logs", "evaluation", "model")
+FILES = "files"
+ROOTS = ("logs", "evaluation", "model", FILES)
 """The only places that are rolled back; nothing else in a directory is ever removed."""
 
 Inventory = Mapping[str, FileRecord]
@@ -49,6 +51,8 @@ class Artifacts:
                 )
         for path in found.keys() - inventory.keys():
             self._store.remove(path)
+        if not any(path.startswith(f"{FILES}/") for path in inventory):
+            self._store.remove_tree(FILES)  # with its empty folders, which would stand in the way of `mkdir`
         self._close_tails()
         self._files = dict(inventory)
 
@@ -87,6 +91,12 @@ class Artifacts:
         """Wait until nothing is written any more. What no commit has asked for does not count, whole or not."""
         if self._closers is not None:
             self._closers.shutdown()
+
+    def adopt(self) -> None:
+        """Take in the plain files that a stage wrote below `files`."""
+        self._store.settle(FILES)
+        for entry in self._store.list(FILES):
+            self._files[entry.path] = FileRecord.of(self._store.map(entry.path))
 
     def append(self, log: str, line: bytes) -> None:
         """Add to the open end of a log, for example `metrics.jsonl`."""
