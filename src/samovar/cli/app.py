@@ -15,10 +15,12 @@ from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
 from samovar.cli.metrics import metrics
 from samovar.cli.predict import predict
+from samovar.cli.queue import queue
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
 from samovar.cli.verify_resume import verify_resume
+from samovar.cli.worker import worker
 from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
@@ -38,6 +40,8 @@ app.command()(verify_resume)
 app.command()(embeddings)
 app.command()(show)
 app.command()(diff)
+app.add_typer(queue)
+app.command()(worker)
 
 
 def _print_version(is_asked: bool) -> None:

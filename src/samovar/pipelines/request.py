@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from samovar.config import merge, parse_override, read_config
+from samovar.config.place import named_place
 from samovar.pipelines.script import Script, parse_file_options, read_script
-from samovar.results.directory import CONFIG
 from samovar.store.disk import Disk
-
-_DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,6 @@ def make_request(
     accept_script: bool = False,
 ) -> Request:
     tree = merge(read_config(config), *map(parse_override, overrides))
-    named = next((tree[key] for key in _DIRECTORY_KEYS if isinstance(tree.get(key), str)), config.stem)
-    if config.name == CONFIG and config.with_name("status.json").exists():
-        named = "."  # the config that a directory keeps is that directory's, also when it was copied
-    place = out if out is not None else config.parent / Path(named).expanduser()
+    place = out if out is not None else named_place(config, tree)
     read = read_script(script, parse_file_options(list(files)))
     return Request(tree, str(config), config.parent, read, place, accept_script)
