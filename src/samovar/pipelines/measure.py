@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 from samovar.callbacks.metrics_log import LOG
 from samovar.callbacks.predictions import PREDICTION
 from samovar.callbacks.quality import measure
-from samovar.results import ResultDirectory
+from samovar.results import ResultDirectory, read_log
 
 Span = Literal["hour", "day"]
 COLUMNS = ("name", "shift", "time", "num_examples", "mean_target", "mean_prediction", "auc", "log_loss", "calibration")
@@ -22,12 +21,8 @@ Row = dict[str, Any]
 
 
 def read_lines(directory: ResultDirectory) -> Iterator[dict[str, Any]]:
-    """The metrics log: joined when the run is finished, else the segments that its snapshots sealed."""
-    store = directory.store
-    paths = [f"logs/{LOG}"] if store.size(f"logs/{LOG}") is not None else []
-    for path in paths or [entry.path for entry in store.list(f"logs/{Path(LOG).stem}")]:
-        for line in store.read(path).splitlines():
-            yield json.loads(line)
+    """The metrics log, as far as it is committed."""
+    return read_log(directory, LOG)
 
 
 def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:

@@ -21,8 +21,7 @@ def do_all(url: str, folder: Path, num_jobs: int, num_kills: int) -> Queue:
     queue.add(tasks)
     workers = [start_worker(url, lease_seconds=3.0) for _ in range(NUM_WORKERS)]
     for number in range(num_kills):
-        wanted = (number + 1) * num_jobs // (num_kills + 2)
-        wait_until(lambda wanted=wanted: queue.counts().get("done", 0) >= wanted, f"{wanted} jobs are done")
+        wait_until_done(queue, (number + 1) * num_jobs // (num_kills + 2))
         victim = int(chance.integers(NUM_WORKERS))
         kill(workers[victim])
         workers[victim] = start_worker(url, lease_seconds=3.0)
@@ -30,6 +29,10 @@ def do_all(url: str, folder: Path, num_jobs: int, num_kills: int) -> Queue:
         worker.join()
         assert worker.exitcode == 0
     return queue
+
+
+def wait_until_done(queue: Queue, count: int) -> None:
+    wait_until(lambda: queue.counts().get("done", 0) >= count, f"{count} jobs are done")
 
 
 def check_all(queue: Queue, folder: Path, num_jobs: int) -> None:

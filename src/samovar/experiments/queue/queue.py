@@ -80,6 +80,10 @@ class Queue:
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         return self._transact(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
+    def states(self, ids: Sequence[int]) -> dict[int, State]:
+        query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(ids)).order_by(jobs.c.id)
+        return self._transact(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+
     def take(self, holder: str, lease_seconds: float = LEASE_SECONDS) -> Job | None:
         """The next job, now held under a new epoch; None when none waits. `holder` is another name each time."""
 

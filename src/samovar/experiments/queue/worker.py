@@ -117,8 +117,8 @@ class Worker:
 
     def _attempt(self, job: Job) -> Outcome | None:
         """None: the job is not ours any more."""
-        if _holder(job) is not None:
-            return _busy(job)
+        if (holder := _holder(job)) is not None:
+            return self._busy(holder)
         with Child(self.make_command(job.task), job.task.folder) as child:
             watch = _Watch(self, job, child)
             code = watch.wait()
@@ -126,7 +126,22 @@ class Worker:
                 raise watch.gone
             if watch.is_lost:
                 return None
-            return _judge(job, code, child, is_stopping=self.stop.count > 0)
+            return self._judge(job, code, child)
+
+    def _judge(self, job: Job, code: int, child: Child) -> Outcome:
+        log = child.log_tail()
+        if code == 0:
+            return Outcome("done", code, log=log)
+        if code == Stopped.exit_code or (self.stop.count and code in _STOPPED_BY_SIGNAL):
+            return Outcome("put back", code, log=log)
+        if (holder := _holder(job)) is not None:
+            return self._busy(holder)  # whoever was faster goes on; that is nobody's failure
+        return Outcome("wrong" if code == 2 else "failed", code, _explain(job, code, child.pid, log), log)
+
+    def _busy(self, holder: str) -> Outcome:
+        """An earlier worker's process still works there: it ends, or falls silent, and then the job goes on."""
+        delay = min(_BUSY_SECONDS, self.lease_seconds)
+        return Outcome("put back", error=f"waits for {holder}", delay_seconds=delay)
 
 
 @dataclass
@@ -162,22 +177,6 @@ class _Watch:
         except QueueGone as error:
             self.gone = error
             self.worker.tell(f"job {self.job.id}: the queue does not answer; its process is stopped, to go on later")
-
-
-def _judge(job: Job, code: int, child: Child, is_stopping: bool) -> Outcome:
-    log = child.log_tail()
-    if code == 0:
-        return Outcome("done", code, log=log)
-    if code == Stopped.exit_code or (is_stopping and code in _STOPPED_BY_SIGNAL):
-        return Outcome("put back", code, log=log)
-    if _holder(job) is not None:
-        return _busy(job)  # whoever was faster goes on; that is nobody's failure
-    return Outcome("wrong" if code == 2 else "failed", code, _explain(job, code, child.pid, log), log)
-
-
-def _busy(job: Job) -> Outcome:
-    """An earlier worker's process still works there: it ends, or falls silent, and then the job goes on."""
-    return Outcome("put back", error=f"waits for {_holder(job)}", delay_seconds=_BUSY_SECONDS)
 
 
 def _holder(job: Job) -> str | None:
