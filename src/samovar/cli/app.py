@@ -13,6 +13,7 @@ from rich.console import Console
 from samovar.cli.brew import brew
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
+from samovar.cli.experiment import experiment
 from samovar.cli.metrics import metrics
 from samovar.cli.predict import predict
 from samovar.cli.queue import queue
@@ -40,6 +41,7 @@ app.command()(verify_resume)
 app.command()(embeddings)
 app.command()(show)
 app.command()(diff)
+app.command()(experiment)
 app.add_typer(queue)
 app.command()(worker)
 
