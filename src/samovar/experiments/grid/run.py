@@ -4,6 +4,7 @@ document ─▶ changes ─▶ parts (configs/) ─▶ queue ─▶ workers in t
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,7 @@ def _follow(
         show({names[number]: state for number, state in states.items()})
         if not is_working and (threads or stop.count or all(state in OVER for state in states.values())):
             return
-        stop.event.wait(_LOOK_SECONDS) if not stop.count else threads[0].join(_LOOK_SECONDS)
+        time.sleep(_LOOK_SECONDS)
 
 
 def _keep(folder: Path, table: Table) -> None:

@@ -5,10 +5,10 @@ take ─▶ child starts ─▶ beats while it lives ─▶ its exit code is the
              ▼ on from there, because the directory's own lease lets only one of them write
 """
 
+import math
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,19 +27,30 @@ from samovar.store import LocalStore, lease_state
 _LOOK_SECONDS = 0.2
 _BEATS_PER_LEASE = 6
 _BUSY_SECONDS = 5.0
+_ECHO_SECONDS = 1.0
 _STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 @dataclass
 class StopRequest:
-    """How often somebody asked to stop: the first time children save what they have, the second they do not."""
+    """How often somebody asked to stop: the first time children save what they have, the second they do not.
+
+    Without locks, because a signal may come while another one is being heard."""
 
     count: int = 0
-    event: threading.Event = field(default_factory=threading.Event)
+    _last: float = -math.inf
 
     def ask(self) -> None:
-        self.count += 1
-        self.event.set()
+        """One request may come twice, to a process and to its group: that counts once."""
+        now = time.monotonic()
+        self.count += now - self._last > _ECHO_SECONDS
+        self._last = now
+
+    def wait(self, seconds: float) -> None:
+        """Until that time is over, or somebody asks."""
+        deadline = time.monotonic() + seconds
+        while not self.count and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -83,7 +94,7 @@ class Worker:
             elif is_over():
                 return
             else:
-                self.stop.event.wait(self.poll_seconds)
+                self.stop.wait(self.poll_seconds)
 
     def run_one(self) -> bool:
         """Do one job; False when none waits."""
