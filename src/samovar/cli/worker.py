@@ -37,7 +37,7 @@ def worker(
             is_idle = made.num_taken == 0
     if stop.count:
         raise Stopped("stopped: what ran is back in the queue and goes on from its snapshot")
-    print("no job waits" if is_idle else f"{made.num_taken} taken, none waits" if not once else "one done")
+    print("no job waits" if is_idle else f"{made.num_taken} taken, none waits" if not once else "one taken")
 
 
 def _say(line: str) -> None:

@@ -6,6 +6,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from samovar.config import Schema
 
+_Whole = int  # in the section below that name is a key
 Scale = Literal["choice", "uniform", "log_uniform", "int"]
 
 
@@ -18,7 +19,7 @@ class Values(Schema):
     """A number between two."""
     log_uniform: tuple[float, float] | None = None
     """A number between two above zero, as likely to be in one decade as in the next."""
-    int_: Annotated[tuple[int, int] | None, Field(alias="int")] = None
+    int: tuple[_Whole, _Whole] | None = None
     """A whole number between two, both included."""
 
     @property
@@ -31,7 +32,7 @@ class Values(Schema):
             "choice": self.choice,
             "uniform": self.uniform,
             "log_uniform": self.log_uniform,
-            "int": self.int_,
+            "int": self.int,
         }
         return [(scale, values) for scale, values in scales.items() if values is not None]
 
@@ -70,7 +71,7 @@ class Experiment(Schema):
     """Directory of the experiment, relative to this file; the file's name without its ending when absent."""
     grid: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """Config keys and lists of their values: every combination is a part."""
-    list_: Annotated[tuple[dict[str, Any], ...], Field(alias="list")] = ()
+    list: tuple[dict[str, Any], ...] = ()
     """Changes, as `--conf` takes them: each is a part."""
     random: RandomSamples | None = None
     """Changes drawn at random: each is a part."""

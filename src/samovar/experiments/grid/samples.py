@@ -15,7 +15,7 @@ _SIGNIFICANT_DIGITS = 4
 
 def list_changes(experiment: Experiment) -> list[Change]:
     """In the order grid, list, random; each once. Without any of them the base itself is the only part."""
-    wanted = [*_grid(experiment), *experiment.list_, *(_draw(experiment.random) if experiment.random else ())]
+    wanted = [*_grid(experiment), *experiment.list, *(_draw(experiment.random) if experiment.random else ())]
     return list({json.dumps(change, sort_keys=True): change for change in wanted or [{}]}.values())
 
 

@@ -216,10 +216,11 @@ def _meet(job: Job, task: Task, is_finished: bool) -> Literal["known", "finished
     asked = (task.kind, json.loads(task.config), task.script)
     if asked != (job.task.kind, json.loads(job.task.config), job.task.script):
         if job.state not in ("failed", "cancelled"):
+            first = "" if job.state == "done" else f", or `samovar queue cancel {job.id}` first"
             raise Conflict(
                 f"{task.out}: job {job.id} ({job.state}) makes it from another config: "
                 f"{describe_difference(job.task, task)}; expected one config a directory: "
-                f"give another --out, or `samovar queue cancel {job.id}` first"
+                f"give another --out{first}"
             )
         return "replaced"
     if is_finished:
