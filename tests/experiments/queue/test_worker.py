@@ -24,6 +24,9 @@ from samovar.experiments.queue import Outcome, Queue, open_queue
 from samovar.results import open_directory
 from samovar.store import lease_state
 
+# What no database can change is tried on one of them.
+on_sqlite = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+
 
 @pytest.fixture
 def queue(url: str) -> Queue:
@@ -43,6 +46,7 @@ def has_saved(out: str, position: int) -> bool:
     return status is not None and status.position == position
 
 
+@on_sqlite
 def test_a_failure_is_tried_again_behind_the_others_and_keeps_error_and_log(queue: Queue, quick_path: Path) -> None:
     cure = quick_path / "cure"
     tasks = [
@@ -68,6 +72,7 @@ def test_a_failure_is_tried_again_behind_the_others_and_keeps_error_and_log(queu
     assert metrics(breaks.task.out)[1]["began_at"] == 1  # it went on from the snapshot before the failure
 
 
+@on_sqlite
 def test_priorities_come_first_and_old_jobs_before_new_ones(queue: Queue, quick_path: Path) -> None:
     for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5)):
         queue.add([toy_task(quick_path, name, {"steps": 1}, priority=priority)])
@@ -75,6 +80,7 @@ def test_priorities_come_first_and_old_jobs_before_new_ones(queue: Queue, quick_
     assert finishes(quick_path) == ["b", "d", "a", "c"]
 
 
+@on_sqlite
 def test_a_stopped_worker_saves_puts_back_and_another_goes_on(url: str, queue: Queue, quick_path: Path) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
     queue.add([task])
@@ -163,6 +169,7 @@ def test_a_stale_worker_cannot_end_or_beat_a_job(queue: Queue, quick_path: Path)
     assert queue.end(new, Outcome("done", 0))  # the answer was lost, and it is said again
 
 
+@on_sqlite
 def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue, quick_path: Path) -> None:
     """The worker is paused but its child is not: the successor waits until the child is through."""
     go = quick_path / "go"
@@ -190,6 +197,7 @@ def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue
     assert finishes(quick_path) == ["busy"]
 
 
+@on_sqlite
 def test_a_running_job_that_is_cancelled_is_stopped_and_can_be_tried_again(
     url: str, queue: Queue, quick_path: Path
 ) -> None:
