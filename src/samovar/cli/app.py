@@ -17,10 +17,12 @@ from samovar.cli.checksum import checksum
 from samovar.cli.clone import clone
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
+from samovar.cli.experiment import experiment
 from samovar.cli.ls import ls
 from samovar.cli.metrics import metrics
 from samovar.cli.plot import plot
 from samovar.cli.predict import predict
+from samovar.cli.queue import queue
 from samovar.cli.replay import replay
 from samovar.cli.run import run
 from samovar.cli.show import show
@@ -29,6 +31,7 @@ from samovar.cli.train import train
 from samovar.cli.tree import tree
 from samovar.cli.verify_resume import verify_resume
 from samovar.cli.why import why
+from samovar.cli.worker import worker
 from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
@@ -58,6 +61,9 @@ app.command()(chain)
 app.command()(why)
 app.command()(audit)
 app.command()(replay)
+app.command()(experiment)
+app.add_typer(queue)
+app.command()(worker)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from samovar.config import merge, parse_override, read_config
+from samovar.config.place import DIRECTORY_KEYS, named_place
 from samovar.pipelines.script import Script, parse_file_options, read_script
 from samovar.results import ResultDirectory
-from samovar.results.directory import CONFIG
 from samovar.store.disk import Disk
-
-DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,6 @@ def make_request(
 ) -> Request:
     """The directory is `out`, or named by one of the keys, or by the config's own name."""
     tree = merge(read_config(config), *map(parse_override, overrides))
-    named = next((tree[key] for key in directory_keys if isinstance(tree.get(key), str)), config.stem)
-    if config.name == CONFIG and config.with_name("status.json").exists():
-        named = "."  # the config that a directory keeps is that directory's, also when it was copied
-    place = out if out is not None else config.parent / Path(named).expanduser()
+    place = out if out is not None else named_place(config, tree, directory_keys)
     read = read_script(script, parse_file_options(list(files)))
     return Request(tree, str(config), config.parent, read, place)
