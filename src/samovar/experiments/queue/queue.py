@@ -213,6 +213,8 @@ def _add(connection: Connection, task: Task, is_finished: bool) -> Added:
 
 def _meet(job: Job, task: Task, is_finished: bool) -> Literal["known", "finished", "again", "replaced"]:
     """What to do with a task for whose directory there is a job."""
+    if is_finished and job.state == "done":
+        return "known"  # a rebuilt job has the config that the directory keeps, with whole paths
     asked = (task.kind, json.loads(task.config), task.script)
     if asked != (job.task.kind, json.loads(job.task.config), job.task.script):
         if job.state not in ("failed", "cancelled"):
