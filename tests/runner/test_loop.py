@@ -141,3 +141,17 @@ def test_the_mean_loss_counts_examples_and_nothing_without_any() -> None:
     assert run.mean_loss is None
     run.losses, run.uri_examples = [1.0, 4.0], [3, 1]
     assert run.mean_loss == 1.75
+
+
+class Enough(Callback):
+    def on_uri_begin(self, run: Run) -> None:
+        assert run.uri is not None
+        if run.uri.number == 1:
+            raise EarlyStopping("enough")
+
+
+def test_early_stopping_at_a_uris_begin_ends_the_run_before_it() -> None:
+    notes: list[str] = []
+    run = go([Enough(), Scribe(notes)])
+    assert (run.end_reason, run.next_uri) == ("enough", 1)
+    assert notes[-2:] == ["hour 1 begins", "run ends"]

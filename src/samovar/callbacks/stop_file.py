@@ -8,12 +8,14 @@ NAME = "stop"
 
 
 class StopFile(Callback):
-    """The file is removed when it is obeyed, so that the next start goes on."""
+    """The file is removed when it was obeyed, after the snapshot, so that the next start goes on."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
 
     def on_uri_end(self, run: Run) -> None:
         if self._path.exists():
-            self._path.unlink()
             run.stop(f"there was a file {self._path}")
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)

@@ -92,5 +92,5 @@ def main() -> None:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         if not isinstance(error, Stopped):
             console.print("[bold red]error:[/]", end=" ")
-        console.print(str(error), markup=False)
+        console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]), markup=False)
         sys.exit(error.exit_code)

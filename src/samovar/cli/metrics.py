@@ -30,7 +30,10 @@ def metrics(
     from samovar.pipelines.measure import COLUMNS, draw, evaluations, is_measured, to_csv
     from samovar.results import open_directory
 
-    rows = evaluations(open_directory(model), "day" if by is Span.DAY else "hour")
+    directory = open_directory(model)
+    rows = evaluations(directory, "day" if by is Span.DAY else "hour")
+    if not rows and "evaluation" in directory.config:
+        raise NotOurs(f"{model}: no evaluation is there yet, or none had rows; expected some: wait for a snapshot")
     if not rows:
         raise NotOurs(f"{model}: has no evaluations; expected a model with `evaluation` in its config: add it there")
     if not is_measured(rows):

@@ -22,7 +22,7 @@ class EventLog(Callback):
         self._clock = clock
         self._folder = folder
         self._is_resumable = checkpoints is not None
-        self._name = NAME if checkpoints is None else _name_for(checkpoints)
+        self._name = NAME if checkpoints is None else _name_for(checkpoints, folder)
         self._size = 0
 
     @property
@@ -68,9 +68,11 @@ class EventLog(Callback):
         self._name, self._size = state["name"], state["size"]
 
 
-def _name_for(checkpoints: Path) -> str:
-    """Another one for each folder of checkpoints, and the same again for a run that was killed before its first."""
-    return f"events.{hash_bytes(str(checkpoints.resolve()).encode()):016x}.tfevents"
+def _name_for(checkpoints: Path, folder: Path) -> str:
+    """Another one for each folder of checkpoints, and the same again for a run that was killed before its first. Where
+    both lie together does not count: a run gives the same bytes anywhere."""
+    way = os.path.relpath(checkpoints.resolve(), folder.resolve())
+    return f"events.{hash_bytes(way.encode()):016x}.tfevents"
 
 
 def _is_number(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,21 +47,32 @@ def try_batches(request: Request, num_batches: int) -> str:
     config = load_config(make_effective(request.tree, request.folder, Path("dry_run"), nowhere), request.where)
     stage = open_stage(config, TableOpener(request.folder, nowhere))
     learner = build_learner(config, request.script).learner
-    course = lay_course(stage, learner, lambda: None)
+    course = lay_course(stage, learner, _never)
     pool, watch = MinibatchWorkerPool(learner), _Watch()
     run = Run(learner, pool.settings.policies)
     with Loader(course.features, course.targets) as loader:
-        uris = UriList(list(_first_batches(course.uris, num_batches)))
+        uris = UriList(_first_batches(course.uris, num_batches))
         Runner(pool, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)
     return "\n".join([*course.notes, *_describe(learner, run, watch)])
 
 
-def _first_batches(uris: Uris, num_batches: int) -> Iterator[Uri]:
-    for uri in uris.starting_at(0):
-        if num_batches <= 0:
-            return
-        yield replace(uri, num_batches=min(uri.num_batches, num_batches))
-        num_batches -= uri.num_batches
+class _NotThere(Exception):
+    """An hour that nobody waits for here."""
+
+
+def _never() -> None:
+    raise _NotThere
+
+
+def _first_batches(uris: Uris, num_batches: int) -> list[Uri]:
+    found: list[Uri] = []
+    with suppress(_NotThere):
+        for uri in uris.starting_at(0):
+            found.append(replace(uri, num_batches=min(uri.num_batches, num_batches)))
+            num_batches -= uri.num_batches
+            if num_batches <= 0:
+                break
+    return found
 
 
 def _describe(learner: Learner, run: Run, watch: _Watch) -> Iterator[str]:

@@ -7,6 +7,7 @@ from samovar.errors import BadInput
 from samovar.pipelines.inputs import DataSource
 from samovar.runner import Uri, Uris
 from samovar.tables.hours import show_hour
+from samovar.tables.merge import check_hour
 
 HOUR_SECONDS = 3600
 
@@ -50,6 +51,7 @@ class HourSource:
         return self.data.complete_until is not None and hour < self.data.complete_until
 
     def uri(self, hour: int, number: int = 0) -> Uri:
+        check_hour([each.table for each in self.data.inputs], hour)
         rows = self.data.hours.get(hour, range(0))
         first = rows.start - self._first_row if rows else 0
         return Uri(number, show_hour(hour), self._stream, first, len(rows), number, hour=hour)

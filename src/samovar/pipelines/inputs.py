@@ -104,11 +104,21 @@ class DataSource:
 
     def reopened(self) -> "DataSource":
         """The same with the newest versions of its tables."""
-        return replace(self, inputs=[replace(each, table=open_table(each.path)) for each in self.inputs])
+        return replace(self, inputs=[_reopened(each) for each in self.inputs])
 
     @property
     def lineage(self) -> list[Source]:
         return [open_directory(each.path).as_source(each.key, each.table.version) for each in self.inputs]
+
+
+def _reopened(each: Input) -> Input:
+    newest = open_table(each.path)
+    if newest.id != each.table.id or newest.version < each.table.version:
+        raise Conflict(
+            f"{each.key}: {each.path} is another table now (id {newest.id}, version {newest.version}; it was "
+            f"{each.table.id}, {each.table.version}); expected the same one with more hours: restore it"
+        )
+    return replace(each, table=newest)
 
 
 class TableOpener:
@@ -151,10 +161,9 @@ class TableOpener:
         """The tables of one section of the config."""
         if merge_tables is None:
             assert table is not None
-            path, found = self.open(f"{section}.table", table)
-            return DataSource(
-                section, [Input(f"{section}.table", path, found, features, targets, keys)], options=options
-            )
+            key = f"{section}.table" if section else "table"
+            path, found = self.open(key, table)
+            return DataSource(section, [Input(key, path, found, features, targets, keys)], options=options)
         if features is not None or targets:
             raise ConfigError(
                 f"{section}: has features or targets beside merge_tables; expected them in each table's entry: move "
@@ -185,7 +194,7 @@ def _require(each: Input, role: str, name: str) -> None:
         guess = nearest(name, columns)
         hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(columns)}"
         raise UnknownColumn(
-            f"{each.key.removesuffix('.table')}.{role}: {each.path} has no column {name!r}; {hint}: mend it, or brew it"
+            f"{each.key.removesuffix('table')}{role}: {each.path} has no column {name!r}; {hint}: mend it, or brew it"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from samovar import seeds
 from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
 from samovar.callbacks.evaluation import file_hour, frozen
 from samovar.callbacks.predictions import PredictionFile
@@ -31,7 +32,6 @@ from samovar.tables.hours import show_hour
 
 KIND = "prediction"
 FOLDER = "evaluation/predictions"
-_SNAPSHOT_SECONDS = 30.0
 _BATCHES_PER_PART = 4000
 
 
@@ -46,6 +46,8 @@ class PredictRequest:
     """Those of training when absent."""
     dates: dict[str, str] = field(default_factory=dict)
     """start_date, end_date, datetime_format, timezone."""
+    snapshot_seconds: float = 30.0
+    """How much work a kill may cost."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def predict(request: PredictRequest, console: Console | None = None) -> Predicte
     config = load_config(origin.config, f"{origin.name}/{CONFIG}")
     directory = ResultDirectory(LocalStore(request.out))
     source = TableOpener(Path.cwd(), directory).source(
-        "predict", str(request.table), None, request.features, request.targets, request.keys
+        "", str(request.table), None, request.features, request.targets, request.keys
     )
     plan = Plan(KIND, _describe(request, model.position), sources=_lineage(request, origin, source))
     if directory.is_finished:
@@ -74,7 +76,7 @@ def predict(request: PredictRequest, console: Console | None = None) -> Predicte
     uris = _cut(source, request)
     Run(learner).load_model(model.tree)
     with begin(directory, plan) as result:
-        count = _work(result, learner, source, uris, config.seed, console)
+        count = _work(result, learner, source, uris, config.seed, request.snapshot_seconds, console)
         return Predicted(request.out, count, result.notes)
 
 
@@ -137,10 +139,13 @@ class _WriteParts(Callback):
     result: OpenResult
     pool: PredictionPool
     source: DataSource
+    seed: int
     _file: PredictionFile | None = None
 
     def on_uri_begin(self, run: Run) -> None:
         assert run.uri is not None
+        # A part is the same whichever came before it in this process.
+        seeds.set_seed(seeds.derive(self.seed, "prediction", run.uri.hour or run.uri.number))
         name = file_hour(run.uri.hour) if run.uri.hour is not None else f"{run.uri.number:06d}"
         columns = {column: self.source.column(column) for column in [*self.source.targets, *self.source.keys]}
         self._file = PredictionFile(self.result, f"{FOLDER}/{name}.parquet", columns)
@@ -160,7 +165,13 @@ class _WriteParts(Callback):
 
 
 def _work(
-    result: OpenResult, learner: Learner, source: DataSource, uris: Uris, seed: int, console: Console | None
+    result: OpenResult,
+    learner: Learner,
+    source: DataSource,
+    uris: Uris,
+    seed: int,
+    snapshot_seconds: float,
+    console: Console | None,
 ) -> int:
     run, pool = Run(learner, {}), PredictionPool(learner)
     snapshot = result.restore()
@@ -171,11 +182,11 @@ def _work(
         loader = stack.enter_context(Loader(source.features or [], source.targets, source.keys))
         shown = [] if console is None else [stack.enter_context(Progress(uris.count, console=console))]
         callbacks = [
-            _WriteParts(result, pool, source),
+            _WriteParts(result, pool, source, seed),
             MetricsLog(result, has_training=False),
             *shown,
             signals,
-            Snapshotter(result, _SNAPSHOT_SECONDS, state=_position),
+            Snapshotter(result, snapshot_seconds, state=_position),
         ]
         stack.enter_context(frozen(learner.model, seed))
         Runner(pool, loader, callbacks).run(run, uris)

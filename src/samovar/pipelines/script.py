@@ -47,7 +47,9 @@ def read_script(path: Path, files: Mapping[str, Path] | None = None) -> Script:
     _collect(source, path, _homes(path), modules)
     own = path.parent / ALL_FILES
     kept = {} if not _is_in_result(path) else {
-        each.relative_to(own).as_posix(): each for each in sorted(own.rglob("*")) if each.is_file()
+        each.relative_to(own).as_posix(): each
+        for each in sorted(own.rglob("*"))
+        if each.is_file() and "__pycache__" not in each.parts
     }  # fmt: skip
     for name in sorted((files or {}).keys() & modules.keys()):
         raise ConfigError(f"--file {name}: the script imports a module of that name; expected another name: rename it")

@@ -57,7 +57,11 @@ class Session:
             self._tell([*self.result.notes, *course.notes])
             loader = stack.enter_context(Loader(course.features, course.targets))
             stack.enter_context(self._watch_over(loader, run.callbacks))
-            Runner(pool, loader, run.callbacks).run(run, course.uris)
+            try:
+                Runner(pool, loader, run.callbacks).run(run, course.uris)
+            except Stopped:
+                StopFile(self.folder).remove()
+                raise
             self.result.finish(run.state_dict(is_final=True), run.position)
 
     def _watch_over(self, loader: Loader, callbacks: list[Callback]) -> ReaderWatch:
@@ -77,7 +81,7 @@ class Session:
         snapshot = self.result.restore()
         origin = self.stage.config.init_from
         if snapshot is not None:
-            run.load_state_dict(snapshot.tree)
+            run.load_state_dict(snapshot.tree, with_settings=not self.result.is_code_new_at(snapshot.position))
         elif origin is not None:
             run.load_model(open_directory(origin).load_model().tree)
             # From here on the origin is not needed: it may go on training, or be removed.
@@ -125,7 +129,6 @@ class Session:
             if run.next_uri > 0:
                 snapshotter.save(run)
             if stop_file.exists():
-                stop_file.unlink()
                 raise Stopped(f"stopped while waiting for new hours ({stop_file}): start it again to go on")
             if signals.asked.wait(POLL_SECONDS):
                 raise Stopped(f"stopped while waiting for new hours ({signals.reason}): start it again to go on")

@@ -97,7 +97,8 @@ def _open_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence[D
         )
     if not is_following and end is not None and train.complete_until is not None and end > train.complete_until:
         raise ConfigError(
-            f"train_data.end_date: {show_hour(end)} is not there yet, {train.name} is complete until "
+            f"train_data.end_date: {show_hour(end)} is not there yet, version {train.inputs[0].table.version} of "
+            f"{train.name}, which this run reads, is complete until "
             f'{show_hour(train.complete_until)}: end earlier, or wait for it with "follow": true'
         )
     notes = []

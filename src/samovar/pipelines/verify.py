@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from samovar.config import merge
-from samovar.errors import SamovarError, UserError
+from samovar.errors import BadInput, SamovarError, UserError
 from samovar.pipelines.child import Ended, run_in_child
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.request import Request
@@ -37,8 +37,10 @@ def verify_resume(
 ) -> Verified:
     """All runs are made in `folder`; `watch` is told how many kills were done."""
     folder.mkdir(parents=True, exist_ok=True)
-    _load_ahead()
     straight = _place(request, folder / "straight")
+    if straight.out.exists():
+        raise BadInput(f"{straight.out}: is there already; expected a folder without earlier runs: name another")
+    _load_ahead()
     done = _run(straight, folder)
     if done.code != 0:
         raise _failed("the straight run", done)
@@ -80,9 +82,11 @@ def _kill_often(
             return kills
         if not ended.was_killed:
             raise _failed(f"the run after {kills} kills", ended)
-        kills += 1
-        watch(kills)
-        pace.learn(_count_snapshots(request.out))
+        num_snapshots = _count_snapshots(request.out)
+        if num_snapshots > 0:  # before the first one there is nothing to go on from: it proves nothing
+            kills += 1
+            watch(kills)
+        pace.learn(num_snapshots)
     ended = _run(request, folder)
     if ended.code != 0:
         raise _failed(f"the last run, after {kills} kills", ended)

@@ -13,7 +13,7 @@ the attribute `finished` (finish).
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +93,7 @@ class OpenResult:
         self._status = Status("created", plan.kind)
         self._status_lock = threading.Lock()
         self._is_restored = False
+        self._bad_snapshots: set[str] = set()
 
     @property
     def is_finished(self) -> bool:
@@ -109,6 +110,7 @@ class OpenResult:
                 self._artifacts.roll_back(snapshot.inventory)
             except Damaged as error:
                 damaged.append(f"snapshot {name.number} is damaged: {error}")
+                self._bad_snapshots.add(name.name)
                 continue
             self.notes += [f"{problem}; going on from snapshot {snapshot.number}" for problem in damaged]
             self._is_restored = True
@@ -120,11 +122,16 @@ class OpenResult:
         self._is_restored = True
         return self._plan.init_from.load_model() if self._plan.init_from is not None else None
 
+    def is_code_new_at(self, position: Any) -> bool:
+        """Whether other code was accepted since the snapshot at this position, and none was taken with it yet."""
+        changes = self._store.attributes().values.get("script_changes", [])
+        return bool(changes) and changes[-1]["position"] == position
+
     def save(self, tree: object, position: Any) -> None:
         """Commit a snapshot of the state and of every artifact so far."""
         lease = self._working()
         self._artifacts.seal()
-        write_snapshot(self._store, lease, tree, position, self._artifacts.inventory)
+        write_snapshot(self._store, lease, tree, position, self._artifacts.inventory, self._bad_snapshots)
         self._say(position=position)
 
     def check(self) -> None:
@@ -226,6 +233,9 @@ class OpenResult:
         for name, data in self._plan.code_files.items():  # a kill may have come between the commit and this
             if self._store.size(name) is None or digest(self._store.read(name)) != new[name]:
                 write_file(self._store, name, data)
+        for entry in self._store.list(ALL_FILES):  # what the code does not import any more
+            if entry.path not in new and "__pycache__" not in entry.path:
+                self._store.remove(entry.path)
 
     def _accept_script(self, old: dict[str, str], new: dict[str, str], changed: list[str]) -> None:
         changes = list(self._store.attributes().values.get("script_changes", []))
@@ -233,12 +243,18 @@ class OpenResult:
         for name in changed:
             if name in old:
                 write_file(self._store, _archive_name(name, number), self._store.read(name))
-        snapshots = committed_snapshots(self._store)
-        position = read_manifest(self._store, snapshots[0])["position"] if snapshots else None
+        position = self._safe_position()
         changes.append({"number": number, "files": changed, "position": position})
         self._held().commit(code=new, script_changes=changes)
         when = "before the first snapshot" if position is None else f"at position {position}"
         self.notes.append(f"the code changed {when}: {', '.join(changed)}; the old is kept")
+
+    def _safe_position(self) -> Any:
+        """Of the newest snapshot whose manifest can be read; None before the first."""
+        for name in committed_snapshots(self._store):
+            with suppress(Damaged):
+                return read_manifest(self._store, name)["position"]
+        return None
 
     def start(self, heartbeat_seconds: float | None) -> None:
         self._say("running")
@@ -264,7 +280,10 @@ class OpenResult:
             self._lease = None
 
     def _end_with(self, state: State, error: BaseException | None) -> None:
-        described = {"type": type(error).__name__, "message": str(error)} if error is not None else None
+        described = None
+        if error is not None:
+            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+            described = {"type": type(error).__name__, "message": f"{error}{notes}"}
         try:
             self._held()
             self._say(state, error=described)

@@ -6,7 +6,7 @@ attribute `snapshots`: [{name, manifest}, …]        newest first, two of them:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -51,8 +51,10 @@ def committed_snapshots(store: Store) -> list[SnapshotName]:
     return [SnapshotName.from_json(record) for record in store.attributes().values.get(ATTRIBUTE, [])]
 
 
-def write_snapshot(store: Store, lease: Lease, tree: object, position: Any, inventory: Inventory) -> SnapshotName:
-    """Files first, then the manifest, then the commit; then the third newest is removed."""
+def write_snapshot(
+    store: Store, lease: Lease, tree: object, position: Any, inventory: Inventory, bad: Set[str] = frozenset()
+) -> SnapshotName:
+    """Files first, then the manifest, then the commit; then the third newest is removed, and before it the bad ones."""
     earlier = committed_snapshots(store)
     number = earlier[0].number + 1 if earlier else 1
     prefix = f"{FOLDER}/{number:06d}.e{lease.epoch}"
@@ -67,7 +69,7 @@ def write_snapshot(store: Store, lease: Lease, tree: object, position: Any, inve
     text = json.dumps(manifest, allow_nan=False, indent=1).encode()
     record = write_checked(store, f"{prefix}/manifest.json", text)
     newest = SnapshotName(prefix.removeprefix(f"{FOLDER}/"), record)
-    kept = [newest, *earlier][:KEPT]
+    kept = [newest, *(name for name in earlier if name.name not in bad)][:KEPT]
     lease.commit(**{ATTRIBUTE: [asdict(name) for name in kept]})
     remove_uncommitted(store, kept)
     return newest

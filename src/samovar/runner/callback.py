@@ -1,6 +1,6 @@
 """What runs between URIs: the seam of all further logic. Knows nothing of what callbacks do."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,8 +11,8 @@ class Callback:
     """Override the moments that you need. No minibatch is in flight when one of them is called, and what changes
     during the run and is needed to go on belongs into `state_dict`.
 
-    Raise `EarlyStopping` at a URI's end to end the run in order; call `run.stop(reason)` to stop it so that it can
-    go on later.
+    Raise `EarlyStopping` at a URI's begin or end to end the run in order; call `run.stop(reason)` to stop it so that
+    it can go on later.
     """
 
     def on_run_begin(self, run: "Run") -> None:
@@ -38,10 +38,11 @@ class Callback:
         """Put back what `state_dict` gave."""
 
 
-def name_callbacks(callbacks: list[Callback]) -> dict[str, Callback]:
-    """Each by the name of its class, numbered where there are several: the keys of their states."""
+def name_callbacks(callbacks: Sequence[Callback], users: Sequence[Callback] = ()) -> dict[str, Callback]:
+    """Each by the name of its class, numbered where there are several: the keys of their states. The user's come first,
+    so that none of ours, which come and go with the config, changes their names."""
     named: dict[str, Callback] = {}
-    for callback in callbacks:
+    for callback in [*users, *(each for each in callbacks if not any(each is one for one in users))]:
         name, number = type(callback).__name__, 1
         while name in named:
             number += 1

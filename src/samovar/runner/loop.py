@@ -2,8 +2,8 @@
 
     on_run_begin
     for uri in uris:                          from the next one of the run's state
+        on_uri_begin                          EarlyStopping ends the run before this URI
         pool.begin(uri)                       hash tables' clocks + 1, if it has minibatches
-        on_uri_begin
         for record in loader.read(uri):
             pool.train(record)                forward, loss, backward, update
             on_batch_end                      only observes
@@ -51,6 +51,9 @@ class Runner:
             callback.on_run_begin(run)
         if run.end_reason is None:
             for uri in uris.starting_at(run.next_uri):
+                self._begin(run, uri)
+                if run.end_reason is not None:
+                    break
                 self._train(run, uri)
                 self._end(run)
                 if run.stop_reason is not None:
@@ -61,11 +64,16 @@ class Runner:
         for callback in self._callbacks:
             callback.on_run_end(run)
 
-    def _train(self, run: Run, uri: Uri) -> None:
+    def _begin(self, run: Run, uri: Uri) -> None:
         run.begin_uri(uri)
-        self._pool.begin(uri)
         for callback in self._callbacks:
-            callback.on_uri_begin(run)
+            try:
+                callback.on_uri_begin(run)
+            except EarlyStopping as stopping:
+                run.end_early(stopping)
+
+    def _train(self, run: Run, uri: Uri) -> None:
+        self._pool.begin(uri)
         number = 0
         try:
             for record in self._loader.read(uri):
@@ -84,4 +92,4 @@ class Runner:
             try:
                 callback.on_uri_end(run)
             except EarlyStopping as stopping:
-                run.end_reason = run.end_reason or str(stopping) or type(stopping).__name__
+                run.end_early(stopping)

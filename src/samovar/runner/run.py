@@ -6,6 +6,7 @@ loss       when it has a state                   random     every global generat
 run        next URI, counts, losses of the epoch so far, why it ended
 """
 
+import copy
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -91,6 +92,10 @@ class Run:
         """Stop after this URI, with a snapshot, to go on later."""
         self.stop_reason = self.stop_reason or reason
 
+    def end_early(self, stopping: BaseException) -> None:
+        """End it in order; the first reason counts."""
+        self.end_reason = self.end_reason or str(stopping) or type(stopping).__name__
+
     # The loop's own steps
 
     def begin_uri(self, uri: Uri) -> None:
@@ -116,7 +121,10 @@ class Run:
         """All of it. The final one does not depend on when expired rows were freed; it takes longer to write."""
         weights = final_state(self.model) if is_final else self.model.state_dict()
         metadata = getattr(weights, "_metadata", {})
-        callbacks = {name: dict(each.state_dict()) for name, each in name_callbacks(self.callbacks).items()}
+        callbacks = {
+            name: dict(each.state_dict())
+            for name, each in name_callbacks(self.callbacks, self.learner.callbacks).items()
+        }
         return {
             "format": FORMAT,
             "model": {"weights": dict(weights), "metadata": {name: dict(each) for name, each in metadata.items()}},
@@ -135,15 +143,16 @@ class Run:
             },
         }
 
-    def load_state_dict(self, tree: Mapping[str, Any]) -> None:
-        """Go on exactly where the state was taken."""
-        self.load_model(tree)
+    def load_state_dict(self, tree: Mapping[str, Any], *, with_settings: bool = True) -> None:
+        """Go on exactly where the state was taken; without its settings, with the rates of a script that changed."""
+        self._load_learned(tree) if with_settings else self.load_model(tree)
         for name, policy in _paired("policy", self.policies, tree["policies"]):
             policy.load_state_dict(tree["policies"][name])
         states = tree["callbacks"]
-        for name, callback in _paired("callback", name_callbacks(self.callbacks), states, may_be_new=True):
+        named = name_callbacks(self.callbacks, self.learner.callbacks)
+        for name, callback in _paired("callback", named, states, may_be_new=True):
             if name in states:
-                callback.load_state_dict(states[name])
+                callback.load_state_dict(copy.deepcopy(states[name]))  # the snapshot's own memory is a mapped file
         seeds.set_global_state(tree["random"])
         run = tree["run"]
         self.next_uri, self.trained, self.end_reason = run["next_uri"], run["trained"], run["end_reason"]
@@ -151,13 +160,21 @@ class Run:
         self.epoch_losses = run["epoch_losses"].tolist()
 
     def load_model(self, tree: Mapping[str, Any]) -> None:
-        """Only what was learned: weights, optimizers, loss. The run itself starts anew."""
+        """Only what was learned: weights, optimizers, loss. The run itself starts anew, with the rates that the script
+        gives its optimizers now."""
+        settings = {name: _settings_of(optimizer) for name, optimizer in self.optimizers.items()}
+        self._load_learned(tree)
+        for name, groups in settings.items():
+            for group, values in zip(self.optimizers[name].param_groups, groups, strict=True):
+                group.update(values)
+
+    def _load_learned(self, tree: Mapping[str, Any]) -> None:
         weights: OrderedDict[str, Any] = OrderedDict(tree["model"]["weights"])
         weights._metadata = tree["model"]["metadata"]  # type: ignore[attr-defined]  # torch keeps versions there
         try:
             self.model.load_state_dict(weights)
             for name, optimizer in _paired("optimizer", self.optimizers, tree["optimizers"]):
-                optimizer.load_state_dict(tree["optimizers"][name])
+                optimizer.load_state_dict(copy.deepcopy(tree["optimizers"][name]))
             if tree["loss"] is not None:
                 self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it gave a state
         except (RuntimeError, ValueError, KeyError, AttributeError) as error:
@@ -167,6 +184,11 @@ class Run:
                 f"the saved state does not fit what the script builds: {error}; expected the same model and "
                 "optimizers: bring back the script that the state was made with, or start a new directory"
             ) from error
+
+
+def _settings_of(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """What an optimizer was built with, group by group."""
+    return [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
 
 
 def _state_of(loss: object) -> Any:

@@ -25,6 +25,11 @@ class Uri:
     hour: int | None = None
     """Start of its hour, seconds since 1970 UTC."""
 
+    @property
+    def is_epoch_begin(self) -> bool:
+        """An hour is an epoch of its own."""
+        return self.hour is not None or self.first == 0
+
 
 class Uris(ABC):
     """All URIs of a run."""

@@ -81,6 +81,14 @@ def _join(parts: Sequence[Part], merge_keys: Sequence[str], records: Sequence[Re
     return Record(values, first.row, first.hour, first.num_examples)
 
 
+def check_hour(tables: Sequence[Table], hour: int) -> None:
+    """Every table has as many minibatches of an hour; their manifests say so before anything is read."""
+    counts = [len(table.hours.get(hour, ())) for table in tables]
+    if min(counts) != max(counts):
+        lacks, has = (tables[counts.index(each)].name for each in (min(counts), max(counts)))
+        raise _lacking(lacks, has, hour, min(counts))
+
+
 def _all_there(parts: Sequence[Part], records: Sequence[Record | None], hour: int, number: int) -> list[Record]:
     """The records, if every table has its minibatch of this number and hour."""
     found = [record for record in records if record is not None and record.hour == hour]
@@ -88,7 +96,11 @@ def _all_there(parts: Sequence[Part], records: Sequence[Record | None], hour: in
         return found
     is_there = [record is not None and record.hour == hour for record in records]
     has, lacks = parts[is_there.index(True)].table.name, parts[is_there.index(False)].table.name
-    raise BadInput(
+    raise _lacking(lacks, has, hour, number)
+
+
+def _lacking(lacks: str, has: str, hour: int, number: int) -> BadInput:
+    return BadInput(
         f"merge_tables: {lacks} has no minibatch {number} of hour {show_hour(hour)}, but {has} has one; expected as "
         "many in both: brew both from the same events, with the same batch_size and pivot_column"
     )
