@@ -212,6 +212,7 @@ def test_any_harm_to_any_file_of_the_newest_snapshot_is_found_and_the_one_before
                 assert (snapshot.position, snapshot.tree["w"][0]) == ({"hour": 1}, 1), (path, place)
                 assert "snapshot 2 is damaged" in result.notes[0]
                 result.save(snapshot.tree, {"hour": 2})
+                assert [name.number for name in committed_snapshots(LocalStore(bad))] == [3, 1]  # the bad one goes
             shutil.rmtree(bad)
 
 
