@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failure, 2 the user's mistake, 75 stopped and resumable, 1
 """
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated
 
@@ -42,28 +43,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-app.command()(brew)
-app.command()(table)
-app.command()(train)
-app.command()(predict)
-app.command()(metrics)
-app.command()(verify_resume)
-app.command()(embeddings)
-app.command()(show)
-app.command()(ls)
-app.command()(diff)
-app.command()(clone)
-app.command()(plot)
-app.command()(tree)
-app.command()(checksum)
-app.command()(run)
-app.command()(chain)
-app.command()(why)
-app.command()(audit)
-app.command()(replay)
-app.command()(experiment)
-app.add_typer(queue)
-app.command()(worker)
+_PANELS: dict[str, list[Callable[..., None]]] = {
+    "Rows to tables": [brew, table],
+    "Training": [train, predict, metrics, embeddings, verify_resume],
+    "Stages of your own": [run, chain, why],
+    "Runs side by side": [ls, show, diff, clone, plot, tree],
+    "Proof": [audit, replay, checksum],
+    "Many configs": [experiment, worker],
+}
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
+app.add_typer(queue, rich_help_panel="Many configs")
 
 
 def _print_version(is_asked: bool) -> None:

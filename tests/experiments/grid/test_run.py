@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.experiments.queue.fleet import TOY, finishes, metrics, start_worker, toy_command, wait_until
 
+from samovar.config import read_config
+from samovar.config.parent import Parent, read_parent, without_parent
 from samovar.errors import BadInput, NotOurs, Stopped
 from samovar.experiments.grid import Done, Request, run_experiment
 from samovar.experiments.queue import StopRequest, open_queue
@@ -43,9 +45,10 @@ def test_parts_are_made_run_and_collected(quick_path: Path) -> None:
         {"part": "2", "state": "done", "steps": "4", "loss": "0.25", "loss:max": "1.0"},
     ]
     assert (folder / "metrics.png").read_bytes().startswith(b"\x89PNG")
-    assert json.loads((folder / "configs/2.json").read_text()) == {"steps": 4, "name": "toy"}
-    assert json.loads((folder / "configs/2.change.json").read_text()) == {"parent": None, "change": {"steps": 4}}
-    assert json.loads((folder / "2/model_config.json").read_text()) == {"steps": 4, "name": "toy"}
+    assert without_parent(read_config(folder / "configs/2.json")) == {"steps": 4, "name": "toy"}
+    parent = read_parent(read_config(folder / "configs/2.json"))
+    assert parent == Parent("base", "base", {"steps": 4})
+    assert without_parent(read_config(folder / "2/model_config.json")) == {"steps": 4, "name": "toy"}
 
 
 def test_finished_parts_are_kept_removed_ones_are_done_again_and_new_ones_added(quick_path: Path) -> None:
@@ -138,15 +141,15 @@ def test_paths_of_a_base_file_begin_where_it_stands(quick_path: Path) -> None:
     evaluation = {"eval_confs": [{"name": "seen", "table": "tables/later"}]}
     path = write(quick_path / "exp.json", base="configs/base.json", evaluation=evaluation)
     run(path, out=quick_path / "here")
-    assert json.loads((quick_path / "here/configs/0.json").read_text()) == {
+    assert without_parent(read_config(quick_path / "here/configs/0.json")) == {
         "train_data": {"table": str(quick_path / "tables/clicks")},
         "source": {"data": str(quick_path / "configs/data")},
         "steps": 1,
         "name": "toy",
         "evaluation": {"eval_confs": [{"name": "seen", "table": str(quick_path / "tables/later")}]},
     }
-    record = json.loads((quick_path / "here/configs/0.change.json").read_text())
-    assert record == {"parent": str(quick_path / "configs/base.json"), "change": {}}
+    parent = read_parent(read_config(quick_path / "here/configs/0.json"))
+    assert parent == Parent(str(quick_path / "configs/base.json"), "base", {})
 
 
 def test_what_cannot_be_is_told(quick_path: Path) -> None:

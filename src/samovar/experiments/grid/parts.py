@@ -1,26 +1,27 @@
 """The directory of an experiment, and its parts: configs and the directories that are made from them.
 
-configs/0.json          the config of part 0, created once, never changed
-configs/0.change.json   its parent, and how it differs
-0/                      its result directory; remove it, and just this part is done again
+configs/0.json   the config of part 0, created once, never changed; `cloned_from` in it names its parent and the change
+0/               its result directory; remove it, and just this part is done again
 queue.db  table.csv  metrics.png
 """
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import dump_config, merge, parse_config
+from samovar.config import dump_config, flatten, merge, parse_config
+from samovar.config.parent import Parent, with_parent, without_parent
 from samovar.errors import AlreadyExists, NotOurs
 from samovar.experiments.grid.samples import Change
 from samovar.store import LocalStore
 
 CONFIGS = "configs"
 QUEUE = "queue.db"
+BASE = "base"
+"""What a part was cloned from when the experiment itself holds the base config."""
 
 
 @dataclass(frozen=True)
@@ -62,30 +63,22 @@ class Parts:
         return found
 
     def _make_one(self, config: dict[str, Any], numbers: dict[str, int], parent: str | None, change: Change) -> Part:
+        clone = with_parent(config, Parent(parent or BASE, Path(parent or BASE).stem, flatten(change)))
         while (number := numbers.get(_key(config))) is None:
             new = max(numbers.values(), default=-1) + 1
             try:
-                self._store.create_if_absent(f"{CONFIGS}/{new}.json", dump_config(config).encode())
+                self._store.create_if_absent(f"{CONFIGS}/{new}.json", dump_config(clone).encode())
                 numbers[_key(config)] = new
             except AlreadyExists:
                 numbers.update(self._numbers())  # another process makes parts too
-        return self._part(number, parent, change)
+        return Part(str(number), change, self.folder / CONFIGS / f"{number}.json", self.folder / str(number))
 
     def _numbers(self) -> dict[str, int]:
         return {_key(config): number for number, config in self.read_configs().items()}
 
-    def _part(self, number: int, parent: str | None, change: Change) -> Part:
-        record = f"{CONFIGS}/{number}.change.json"
-        if self._store.size(record) is None:
-            text = json.dumps({"parent": parent, "change": change}, indent=2, ensure_ascii=False)
-            with suppress(AlreadyExists):  # another process may have made the same part
-                self._store.create_if_absent(record, text.encode() + b"\n")
-        config = self.folder / CONFIGS / f"{number}.json"
-        return Part(str(number), change, config, self.folder / str(number))
-
 
 def _key(config: Mapping[str, Any]) -> str:
-    return json.dumps(config, sort_keys=True)
+    return json.dumps(without_parent(config), sort_keys=True)
 
 
 def choose_threads(known: Mapping[int, Mapping[str, Any]], num_workers: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from samovar.config import flat_diff, read_config
 from samovar.config.diff import show_value
+from samovar.config.parent import without_parent
 from samovar.errors import NotOurs
 from samovar.experiments.grid.metrics import Series, choose_metrics, read_series, reduce_run
 from samovar.experiments.grid.parts import Part
@@ -64,7 +65,7 @@ def collect(parts: Sequence[Part], states: Mapping[str, str], metrics: Sequence[
     """`states` by name; a part that is not through shows what its snapshots hold."""
     runs = [_series(part) for part in parts]
     chosen = choose_metrics(runs, metrics)
-    found = flat_diff({part.name: read_config(part.config) for part in parts})
+    found = flat_diff({part.name: without_parent(read_config(part.config)) for part in parts})
     rows = [
         Row(
             part.name,
