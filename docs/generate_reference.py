@@ -64,8 +64,8 @@ def _config_page() -> str:
         "# Configs: every key",
         "",
         _GENERATED,
-        "A key that is not here is an error that names the nearest one. A default that is empty means that the key may be",
-        "left out. `--conf '{\"a.b\": 1}'` changes the key `b` of the section `a` for one run.",
+        "A key that is not here is an error that names the nearest one. A key without a default may be left out.",
+        "`--conf '{\"a.b\": 1}'` changes the key `b` of the section `a` for one run.",
         "",
     ]
     for title, schema, text in _CONFIGS:
@@ -114,8 +114,7 @@ def _show_type(entry: dict[str, Any], path: str, sections: _Sections) -> str:
         return " or ".join(f"`{json.dumps(each)}`" for each in entry["enum"])
     if entry["type"] == "array":
         item = _show_type(entry["items"], f"{path}[]", sections)
-        least = f", at least {entry['minItems']}" if entry.get("minItems") else ""
-        return f"list: {item}{least}"
+        return f"list: {item}, at least {entry['minItems']}" if "minItems" in entry else f"list: {item}"
     if entry["type"] == "object":
         values = entry.get("additionalProperties")
         return f"object: {_show_type(values, f'{path}.NAME', sections)}" if isinstance(values, dict) else "object"
@@ -146,8 +145,8 @@ def _cli_page() -> str:
         "# The command line",
         "",
         _GENERATED,
-        "Exit codes: 0 done, 1 failure, 2 a mistake of the user, 75 stopped and resumable, 130 interrupted. `--debug` before",
-        "the command shows the traceback of an error.",
+        "Exit codes: 0 done, 1 failure, 2 a mistake of the user, 75 stopped and resumable, 130 interrupted.",
+        "`--debug` before the command shows the traceback of an error.",
         "",
     ]
     return "\n".join([*lines, *_commands(command, "samovar")])

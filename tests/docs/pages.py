@@ -1,11 +1,11 @@
-"""Markdown pages as blocks of code, links and tables of keys. Reads them, and runs nothing.
+"""Markdown pages as blocks of code, and links. Reads them, and runs nothing. How blocks are marked:
 
-    ```python                       is run; blocks of a page share one folder and one module
-    ```sh                           each line is run
-    ```json title="recipe.json"     any language: is written to that file
-    ```text title="Output"          is what the block before it has printed; … stands for anything
-    ```console                      is shown only: it would not end, or it needs another machine
-    ```json, csv, text              without a title: are shown only
+"python"                        is run; blocks of a page share one folder and one module
+"sh"                            each line is run
+"json title=…", any language    is written to the file of that name
+"text title=Output"             is what the block before it has printed; … stands for anything
+"console"                       is shown only: it would not end, or needs what a test has not
+"json", "csv", "text"           without a title: are shown only
 """
 
 import re

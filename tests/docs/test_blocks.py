@@ -1,13 +1,13 @@
 """Every block of code of the README and of the docs runs as it stands, and prints what the page says."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-
 from tests.docs.pages import OUTPUT, RUN, SHOWN, Block, find_blocks, find_pages, name_of
 from tests.docs.running import Reader
 
@@ -20,6 +20,7 @@ MOST_SHOWN_ONLY = 10
 def reader(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """A reader in an empty folder; what blocks change in this process is put back."""
     monkeypatch.chdir(quick_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), os.pathsep)
     path, threads = list(sys.path), torch.get_num_threads()
     yield Reader(quick_path)
     sys.path[:] = path

@@ -47,6 +47,46 @@ class Directory:
         return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
 
 
-def compute_id(kind: str, config: dict[str, Any], inputs: Any, code: dict[str, str]) -> str:
-    text = json.dumps({"kind": kind, "config": config, "inputs": inputs, "code": code}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+FREE = ("model_dir", "model_yt_dir", "out", "progress", "follow", "train_data.follow", "snapshotter.frequency",
+        "ttl_filter.frequency")  # fmt: skip
+FREE_ANYWHERE = ("num_downloaders", "num_parsers", "max_cache_size", "max_memory", "memory_limit")
+FREE_WHEN_EMPTY = ("snapshotter", "ttl_filter", "train_data")
+
+
+def compute_id(directory: Path) -> str:
+    attributes = read_attributes(directory)
+    lineage = json.loads((directory / "lineage.json").read_text())
+    config = json.loads((directory / "model_config.json").read_text())
+    inputs = {source["key"]: source["id"] for source in lineage["sources"]}
+    flat = {**_flatten(config, ""), **inputs}
+    content = {
+        "code": attributes.get("code", lineage["code"]),
+        "config": {path: value for path, value in flat.items() if not _is_free(path, value)},
+        "inputs": inputs,
+        "kind": lineage["kind"],
+    }
+    own: str | None = attributes.get("id")
+    return own or hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _flatten(tree: dict[str, Any], path: str) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        is_odd = any(each in key for each in '.[]"')
+        here = f"{path}[{json.dumps(key)}]" if is_odd else f"{path}.{key}" if path else key
+        is_list = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+        if isinstance(value, dict) and value:
+            flat |= _flatten(value, here)
+        elif is_list:
+            for number, item in enumerate(value):
+                flat |= _flatten(item, f"{here}[{number}]")
+        else:
+            flat[here] = value
+    return flat
+
+
+def _is_free(path: str, value: Any) -> bool:
+    if path.split(".")[0] == "model":
+        return False
+    is_empty = value == {} and path in FREE_WHEN_EMPTY
+    return is_empty or path in FREE or path.rpartition(".")[2] in FREE_ANYWHERE

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from tests.docs.readers.result_directory import Directory, read_attributes
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 import zstandard
-
 from tests.docs.readers.result_directory import read_attributes
 
 DENSE, IDS, DISTINCT, OPAQUE = range(4)
