@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,8 +73,14 @@ def named_keys(page: Path) -> Iterator[str]:
 def test_no_page_names_a_key_that_there_is_not(page: Path) -> None:
     keys = set(named_keys(page))
     assert len(keys) > 10
-    not_of_configs = {"kind"}  # keys of other documents have tables of their own
-    assert keys - not_of_configs <= known_keys()
+    assert keys <= known_keys()
+
+
+def test_every_argument_of_the_trainer_is_named() -> None:
+    table = re.search(r"^\| argument of `train`.*\n((?:\|.*\n)+)", (DOCS / "one_call.md").read_text(), re.MULTILINE)
+    assert table is not None
+    named = {name for cell in _KEY_ROW.findall(table[1]) for name in re.findall(r"`(\w+)`", cell)}
+    assert named == set(inspect.signature(samovar.PytorchTrainer.train).parameters) - {"self"}
 
 
 def config_blocks() -> list[Block]:
