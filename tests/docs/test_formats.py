@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from tests.docs.readers import result_directory, snapshot, tensor_table
@@ -64,6 +65,12 @@ def assert_same_rows(directory: Path) -> list[tensor_table.Row]:
     return theirs
 
 
+def plain(value: Any) -> Any:
+    if isinstance(value, tensor_table.Bag):
+        return [value.data, value.data_len]
+    return value if isinstance(value, np.ndarray) else value.to_pylist()
+
+
 def assert_same_values(ours: Any, theirs: Any) -> None:
     if isinstance(ours, samovar.Bag):
         np.testing.assert_array_equal(ours.data.numpy().view(np.uint64), theirs.data)
@@ -82,6 +89,18 @@ def test_another_reader_of_tensor_tables(quick_path: Path, compression: str) -> 
     assert {row.hour for row in rows} == {1_767_225_600 + hour * 3600 for hour in range(3)}
     kinds = {type(value) for row in rows for value in row.values.values()}
     assert len(kinds) == 3
+
+
+def test_any_reader_of_parquet_opens_the_files_of_a_table(quick_path: Path) -> None:
+    write_log(quick_path / "log.jsonl", 0, 2)
+    directory = brew_table(quick_path, {**RECIPE, "time_field": "time"})
+    opened = pq.read_table(directory / "segments/000001/0000.parquet")
+    rows = list(tensor_table.read_table(directory))
+    assert opened["_hour"].to_pylist() == [row.hour for row in rows]
+    assert opened["_num_examples"].to_pylist() == [row.num_examples for row in rows]
+    for name in rows[0].values:
+        for cell, row in zip(opened[name].to_pylist(), rows, strict=True):
+            np.testing.assert_equal(plain(tensor_table.read_cell(cell)), plain(row.values[name]))
 
 
 def test_another_reader_of_a_table_without_hours(quick_path: Path) -> None:
