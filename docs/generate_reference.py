@@ -119,8 +119,16 @@ def _show_type(entry: dict[str, Any], path: str, sections: _Sections) -> str:
         values = entry.get("additionalProperties")
         return f"object: {_show_type(values, f'{path}.NAME', sections)}" if isinstance(values, dict) else "object"
     plain = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
-    least = entry.get("minimum", entry.get("exclusiveMinimum", -1) + 1 if "exclusiveMinimum" in entry else None)
-    return plain[entry["type"]] + ("" if least is None else f" ≥ {least:g}")
+    return plain[entry["type"]] + _show_bound(entry)
+
+
+def _show_bound(entry: dict[str, Any]) -> str:
+    if "minimum" in entry:
+        return f" ≥ {entry['minimum']:g}"
+    if "exclusiveMinimum" not in entry:
+        return ""
+    bound = entry["exclusiveMinimum"]
+    return f" ≥ {bound + 1}" if entry["type"] == "integer" else f" > {bound:g}"
 
 
 def _show_default(key: str, entry: dict[str, Any], tree: dict[str, Any]) -> str:
