@@ -8,7 +8,6 @@ needs for itself: growth, sweep, dump and load. The peers lie in build/peers, wh
 import argparse
 import gc
 import logging
-import os
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from benchmarks.contest.quiet import Patience, Watch
 from benchmarks.contest.report import Bar, Section, show
 from benchmarks.contest.rounds import Seconds, interleave, paired_ratio
 from benchmarks.embedding_peers import fbgemm, hash_embedding, torch_sparse, upkeep, zch
@@ -32,8 +32,6 @@ SETTINGS = tuple(Setting(batch_size, is_bag) for batch_size in (JUDGED_BATCH, 40
 ROWS_A_TURN = 8192
 FEW_IDS = 100_000
 LEAST_QUIET = 3
-MOST_ELSEWHERE = 0.05  # of one core
-PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Turns:
     """How long each comparison goes on."""
 
     rounds: int
-    patience: "Patience"
+    patience: Patience
     steps: int | None = None
     """Of a turn; else as many as make ROWS_A_TURN."""
 
@@ -141,62 +139,6 @@ def compete(contestants: Sequence[Contestant], setting: Setting, turns: Turns, w
     quiet = watch.quiet_rounds()
     chosen = quiet if len(quiet) >= LEAST_QUIET else range(turns.rounds)
     return Outcome({name: [times[number] for number in chosen] for name, times in seconds.items()}, len(quiet))
-
-
-class Watch:
-    """Finds the rounds in which somebody else used the cores, by the kernel's count and our own.
-
-    OpenMP's threads spin while they wait. With a neighbour on a core everybody then waits for the one that has lost
-    it: an FBGEMM step took 870 ms, with OMP_WAIT_POLICY=passive 7 in the same minute. Such a round says nothing about
-    the contestants. (The policy stays as it is: in quiet rounds FBGEMM seemed to be slower with threads that sleep.)
-    After such a round the next one begins when it is quiet, or when all patience is used up.
-    """
-
-    def __init__(self, num_contestants: int, patience: "Patience") -> None:
-        self._num_contestants = num_contestants
-        self._patience = patience
-        self._turns: list[tuple[float, float]] = []
-
-    def follow(self, timer: Callable[[], float]) -> float:
-        if len(self._turns) % self._num_contestants == 0:
-            rounds = self._is_quiet()
-            if rounds and not rounds[-1]:
-                self._patience.wait()
-        busy, start = _busy_elsewhere(), time.perf_counter()
-        seconds = timer()
-        self._turns.append((_busy_elsewhere() - busy, time.perf_counter() - start))
-        return seconds
-
-    def quiet_rounds(self) -> list[int]:
-        return [number for number, is_quiet in enumerate(self._is_quiet()) if is_quiet]
-
-    def _is_quiet(self) -> list[bool]:
-        rounds = [self._turns[i : i + self._num_contestants] for i in range(0, len(self._turns), self._num_contestants)]
-        sums = [[sum(part) for part in zip(*turns, strict=True)] for turns in rounds]
-        return [busy <= MOST_ELSEWHERE * wall for busy, wall in sums]
-
-
-@dataclass
-class Patience:
-    """How many seconds a run may still wait for a quiet machine."""
-
-    seconds: float
-
-    def wait(self) -> None:
-        is_quiet = False
-        while self.seconds > 0 and not is_quiet:
-            busy = _busy_elsewhere()
-            time.sleep(PAUSE_SECONDS)
-            self.seconds -= PAUSE_SECONDS
-            is_quiet = _busy_elsewhere() - busy <= MOST_ELSEWHERE * PAUSE_SECONDS
-
-
-def _busy_elsewhere() -> float:
-    """Seconds that all cores have worked for others than this process."""
-    user, nice, system, _, _, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-    busy = sum(map(int, (user, nice, system, *rest))) / os.sysconf("SC_CLK_TCK")
-    own = os.times()
-    return busy - own.user - own.system
 
 
 def _cut(contestant: Contestant, batches: Sequence[Batch], steps: int) -> Iterator[Sequence[object]]:

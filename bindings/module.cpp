@@ -3,6 +3,7 @@
 
 void bind_cell(nanobind::module_& m);
 void bind_embedding(nanobind::module_& m);
+void bind_file_list(nanobind::module_& m);
 void bind_hash(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 
@@ -12,6 +13,7 @@ NB_MODULE(_native, m) {
     nanobind::set_leak_warnings(false);
     bind_cell(m);
     bind_embedding(m);
+    bind_file_list(m);
     bind_hash(m);
     bind_text(m);
 }

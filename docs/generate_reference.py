@@ -16,6 +16,7 @@ from pydantic import AliasChoices
 from samovar.brew.recipe import Recipe
 from samovar.cli.app import app
 from samovar.config import Schema
+from samovar.experiments.grid.document import Experiment
 from samovar.pipelines.schema import OfflineConfig, OnlineConfig
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -24,6 +25,7 @@ _CONFIGS = (
     ("Recipe", Recipe, "`samovar brew` reads it; [the recipe](../recipe.md) tells more of each key."),
     ("Offline training", OfflineConfig, "`samovar train` reads it; see [training](../training.md)."),
     ("Online training", OnlineConfig, "`samovar train` reads it; see [training](../training.md)."),
+    ("Experiment", Experiment, "`samovar experiment` reads it; see [experiments](../queue.md#experiments)."),
 )
 
 
@@ -112,6 +114,10 @@ def _show_type(entry: dict[str, Any], path: str, sections: _Sections) -> str:
         return f"`{json.dumps(entry['const'])}`"
     if "enum" in entry:
         return " or ".join(f"`{json.dumps(each)}`" for each in entry["enum"])
+    if "type" not in entry:
+        return "anything"
+    if "prefixItems" in entry:
+        return f"list: {', '.join(_show_type(each, path, sections) for each in entry['prefixItems'])}"
     if entry["type"] == "array":
         item = _show_type(entry["items"], f"{path}[]", sections)
         return f"list: {item}, at least {entry['minItems']}" if "minItems" in entry else f"list: {item}"

@@ -220,6 +220,22 @@ def test_only_this_module_makes_randomness() -> None:
     assert guilty.keys() == {"seeds.py"}, guilty
 
 
+def test_a_block_draws_as_after_set_seed_and_leaves_no_trace() -> None:
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.random()), float(torch.rand(1))
+
+    seeds.set_seed(7)
+    expected = draw()
+    seeds.set_seed(1)
+    before = draw()
+    seeds.set_seed(1)
+    with seeds.seeded(7):
+        assert draw() == expected
+    with pytest.raises(ZeroDivisionError), seeds.seeded(7):
+        raise ZeroDivisionError
+    assert draw() == before
+
+
 @pytest.mark.parametrize(
     "line",
     [

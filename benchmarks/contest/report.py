@@ -33,7 +33,8 @@ class Bar:
 def show(title: str, sections: Sequence[Section], bars: Sequence[Bar] = ()) -> bool:
     """Print all; says whether every promise is kept."""
     console = Console(highlight=False, soft_wrap=True)
-    console.print(_table(title, sections))
+    if sections:
+        console.print(_table(title, sections))
     for bar in bars:
         verdict = "[green]PASS[/]" if bar.is_kept else "[red]FAIL[/]"
         console.print(f"{verdict} {bar.promise}: {bar.found}")

@@ -26,11 +26,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree
 
+from samovar.callbacks.metrics_log import LOG
 from samovar.callbacks.quality import measure
 from samovar.errors import NotOurs
-from samovar.pipelines.measure import read_lines
-from samovar.pipelines.verify import compare, contract_of
-from samovar.results import ResultDirectory, open_directory
+from samovar.pipelines.contract import compare, contract_of
+from samovar.results import open_directory
+from samovar.results.logs import read_log
 from samovar.store import LocalStore
 from samovar.tables import open_table
 
@@ -106,7 +107,7 @@ def show_proof(folder: Path) -> bool:
     differences = compare(expected, found)
     for line in differences:
         console.print(f"  [red]{line}[/]")
-    size = sum(len(content) for content in expected.values() if isinstance(content, bytes))
+    size = sum(len(content) for content in expected.values() if not isinstance(content, list))
     verdict = "[bold red]DIFFERENT BYTES[/]" if differences else "[bold green]SAME BYTES[/]"
     console.print(f"  {verdict}: {len(expected)} files of both runs compared, {size:,} bytes")
     return not differences
@@ -142,7 +143,7 @@ def log_loss(targets: NDArray[Any], predictions: NDArray[Any]) -> float:
 
 def draw_training(root: Path, path: Path) -> None:
     """Loss and ids by hour: new ads come every day, and old ones leave when their ttl is over."""
-    lines = [line for line in read_lines(ResultDirectory(LocalStore(root))) if line["kind"] == "train"]
+    lines = [line for line in read_log(LocalStore(root), LOG) if line["kind"] == "train"]
     figure = Figure(figsize=(10, 7), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     above.plot([line["loss"] for line in lines])

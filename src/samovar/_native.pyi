@@ -143,6 +143,11 @@ HASH_SHARDS: int = 8
 
 HASH_NEVER: int = 4294967295
 
+def list_files(root: bytes) -> tuple[bytes, object, object, list[bytes]]:
+    """
+    Names end to end, their ends, four stamps a file, and the names of what is no file.
+    """
+
 def hash_bytes(data: object | None, seed: int) -> int:
     """XXH64 of one contiguous bytes-like object."""
 

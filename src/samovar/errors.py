@@ -15,6 +15,7 @@
     │   ├── AlreadyExists                create-if-absent found a file
     │   └── LeaseLost                    another process took the directory over: nothing more may be committed
     ├── Damaged           (ValueError)   bytes that are not the bytes that were written
+    ├── QueueGone                     the queue's database cannot be reached, or is none
     ├── Diverged          (ArithmeticError) a loss or a weight that is no finite number any more
     └── Stopped                       exit code 75: stopped on request, can be resumed
 
@@ -83,6 +84,10 @@ class LeaseLost(StoreError):
 
 
 class Damaged(SamovarError, ValueError):
+    pass
+
+
+class QueueGone(SamovarError):
     pass
 
 

@@ -43,7 +43,7 @@ class Policy:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         known = vars(self).keys() - self._settings
-        if state.keys() != known:
+        if not known <= state.keys():  # it may have more: attributes that are set while the policy works
             raise BadInput(
                 f"{type(self).__name__}: found a state of ({', '.join(sorted(state))}); "
                 f"expected ({', '.join(sorted(known))}): set every attribute in __init__, "

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +51,25 @@ def set_seed(seed: int) -> None:
     random.seed(word)
     np.random.seed(word % 2**32)  # all that numpy's old seeding takes
     torch.manual_seed(word)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """The global generators seeded for the time of a block, and as they were after it. A CUDA that nobody has used
+    is left alone: torch would note the seed for later, with the whole call stack, and nothing could take it back."""
+    import torch
+
+    word = to_word(seed)
+    before = global_state()
+    random.seed(word)
+    np.random.seed(word % 2**32)
+    torch.default_generator.manual_seed(word)
+    if before["torch"]["cuda"] is not None:
+        torch.cuda.manual_seed_all(word)
+    try:
+        yield
+    finally:
+        set_global_state(before)
 
 
 def draw_seed() -> int:

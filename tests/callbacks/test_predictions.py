@@ -41,16 +41,17 @@ RECORD = MinibatchRecord(
 )
 
 
-def write(prediction: Any, record: MinibatchRecord = RECORD) -> tuple[pa.Table, dict[str, Any]]:
+def write(prediction: Any, record: MinibatchRecord = RECORD) -> tuple[pa.Table, list[dict[str, Any]]]:
     result = open_result()
     with PredictionFile(result, "evaluation/log/part.parquet", COLUMNS, 3600) as file:
         file.add(record, prediction)
+    result.save({}, None)  # waits for the file
     data = result.directory.store.read("evaluation/log/part.parquet")
-    return pq.read_table(io.BytesIO(data)), file.quality()
+    return pq.read_table(io.BytesIO(data)), file.qualities()
 
 
 def test_keys_come_out_in_their_types_and_targets_as_rows() -> None:
-    rows, quality = write(torch.tensor([0.9, 0.5, 0.25], dtype=torch.float64))
+    rows, (quality,) = write(torch.tensor([0.9, 0.5, 0.25], dtype=torch.float64))
     assert rows.column_names == ["hit", "big", "name", "words", "costs", "clicked", "prediction", "model_hour"]
     assert rows.schema.field("hit").type == pa.int64()
     found = rows.to_pydict()
@@ -65,12 +66,29 @@ def test_keys_come_out_in_their_types_and_targets_as_rows() -> None:
 
 
 def test_a_matrix_is_a_list_and_a_dict_is_columns() -> None:
-    rows, quality = write(torch.arange(6, dtype=torch.float32).reshape(3, 2))
+    rows, qualities = write(torch.arange(6, dtype=torch.float32).reshape(3, 2))
     assert rows["prediction"].to_pylist() == [[0, 1], [2, 3], [4, 5]]
-    assert quality == {"num_examples": 3}
+    assert qualities == [{"num_examples": 3}]
     rows, _ = write({"click": torch.ones(3, dtype=torch.bfloat16), "pair": np.zeros((3, 2))})
     assert rows["click"].to_pylist() == [1, 1, 1]
     assert rows["pair"].to_pylist() == [[0, 0]] * 3
+
+
+def test_outputs_are_measured_against_the_targets_in_their_order_or_all_against_the_first() -> None:
+    first, second = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([0.0, 0.0, 1.0])
+    outputs = {"click": torch.tensor([0.9, 0.5, 0.25]), "buy": torch.tensor([0.1, 0.2, 0.3]), "pair": torch.zeros(3, 2)}
+    columns = {name: ColumnSchema(name, "real", 1, "float") for name in ("clicked", "bought")}
+    result = open_result()
+    pairs = PredictionFile(result, "evaluation/log/pairs.parquet", columns)
+    pairs.add(MinibatchRecord({}, {"clicked": first, "bought": second}, {}, 3), outputs)
+    found = [(each["output"], each["target"], each["auc"]) for each in pairs.qualities()]
+    assert found == [("click", "clicked", 0.5), ("buy", "bought", 1.0)]
+    alone = PredictionFile(result, "evaluation/log/alone.parquet", columns)
+    alone.add(MinibatchRecord({}, {"clicked": first}, {}, 3), outputs)
+    assert [(each["output"], each["target"]) for each in alone.qualities()] == [
+        ("click", "clicked"),
+        ("buy", "clicked"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +108,7 @@ def test_nothing_is_written_without_rows_or_after_an_error() -> None:
     result = open_result()
     with PredictionFile(result, "evaluation/log/part.parquet", COLUMNS) as file:
         pass
-    assert file.quality() == {"num_examples": 0}
+    assert file.qualities() == [{"num_examples": 0}]
     file = PredictionFile(result, "evaluation/log/part.parquet", COLUMNS)
     file.add(RECORD, torch.zeros(3))
     with pytest.raises(ZeroDivisionError), file:

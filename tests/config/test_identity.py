@@ -168,3 +168,12 @@ def test_a_difference_is_either_a_conflict_or_allowed_never_both(one: dict[str, 
     comparison = compare(one, other)
     assert not comparison.conflicts.rows.keys() & comparison.allowed.rows.keys()
     assert bool(comparison.conflicts or comparison.allowed) == (one != other)
+
+
+def test_a_list_of_inputs_counts_by_their_ids_and_not_by_their_paths() -> None:
+    here, there = {"source": ["/a/x", "/a/y"], "n": 1}, {"source": ["/b/x", "/b/y"], "n": 1}
+    inputs = {"source[0]": "id x", "source[1]": "id y"}
+    assert identity(here, inputs) == {"n": 1, **inputs}
+    assert not compare(here, there, inputs, inputs).conflicts
+    assert list(compare(here, there, inputs, inputs).allowed.rows) == ["source"]
+    assert list(compare(here, there, inputs, {**inputs, "source[1]": "id z"}).conflicts.rows) == ["source[1]"]

@@ -1,13 +1,14 @@
 """What JSON text is refused, and how the error points at it."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.strict_json import MAX_DEPTH, parse_json
+from samovar.config.strict_json import MAX_DEPTH, _parse_with_care, parse_json
 from samovar.errors import ConfigError
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -119,3 +120,21 @@ def test_nesting_up_to_the_limit_is_read() -> None:
 def test_text_that_no_file_can_hold_is_refused() -> None:
     assert "half of a surrogate pair" in message('{"a": "\\ud800"}')
     assert parse_json('"\\ud83d\\ude00"', "model.json") == "😀"
+
+
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.one_of(TREES.map(json.dumps), st.text(alphabet='{}[]",:01eNa\\u ', max_size=20)))
+def test_the_short_way_says_the_same_as_the_careful_one(text: str) -> None:
+    def outcome(parse: Callable[[str, str], Any]) -> str:
+        try:
+            return repr(parse(text, "here"))
+        except ConfigError as error:
+            return str(error)
+
+    assert outcome(parse_json) == outcome(_parse_with_care)

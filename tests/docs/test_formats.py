@@ -160,7 +160,7 @@ def test_another_reader_of_result_directories(quick_path: Path) -> None:
         result.finish(STATE, {"next": 2})
     assert page.is_finished
     files = page.read_inventory()
-    assert {"logs/metrics.jsonl", "model/arrays.safetensors", "model/state.json"} == files.keys()
+    assert {"logs/metrics.jsonl", "model_config.json", "lineage.json", "model/state.json"} <= files.keys()
     assert_same_state(snapshot.read_state(quick_path / "walk/model"), STATE)
     status = json.loads((quick_path / "walk/status.json").read_text())
     assert status.keys() == {"format", "state", "kind", "holder", "heartbeat", "position", "error"}
@@ -172,10 +172,16 @@ def test_another_reader_computes_the_same_ids(quick_path: Path) -> None:
         "model": {"lr": 0.1, "progress": 3, "emb.lr": 1},
         "train_data": {"table": "clicks", "num_parsers": 3, "targets": ["a", "чай"]},
         "evaluation": {"eval_confs": [{"name": "x", "max_memory": 5}]},
+        "source": ["first", "second"],
+        "cloned_from": {"config": "parent.json"},
         "snapshotter": {},
         "progress": False,
     }
-    sources = [Source("train_data.table", "clicks", "0123", 2)]
+    sources = [
+        Source("train_data.table", "clicks", "0123", 2),
+        Source("source[0]", "first", "45"),
+        Source("source[1]", "second", "67"),
+    ]
     plan = Plan("walk", config, b"script", {"words.txt": b"words"}, sources)
     with begin(ResultDirectory(LocalStore(quick_path / "walk")), plan) as result:
         result.restore()

@@ -710,3 +710,23 @@ def test_the_state_of_other_tables_is_refused_and_harms_nothing(other: dict[str,
     with pytest.raises((BadInput, RuntimeError)):
         target.load_state_dict(source.state_dict())
     assert freeze(target, 1, 9) == before
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_outputs_are_float32_whatever_torchs_defaults_are(dtype: torch.dtype) -> None:
+    expected = HashEmbedding({"a": 4})({"a": make_bag([1, 2], [1, 1])})["a"]
+    torch.set_default_dtype(dtype)
+    try:
+        module = HashEmbedding({"a": 4})
+        with torch.device("meta"):
+            found = module({"a": bag_of_two()})["a"]
+            assert torch.equal(module.concat({"a": bag_of_two()}), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, expected)
+
+
+def bag_of_two() -> Bag:
+    with torch.device("cpu"):
+        return make_bag([1, 2], [1, 1])

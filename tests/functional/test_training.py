@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from samovar import EarlyStopping, Policy, TorchModel, set_seed, train_model
+from samovar.callbacks.event_file import read_scalars
 from samovar.errors import BadInput, Conflict
 from samovar.functional.batch_iter import Infinite, sample
 from samovar.results import open_directory
@@ -100,3 +101,45 @@ def test_mistakes_are_named() -> None:
         train_model(make_model(), make_batches(), 1, 1e-2, validate=lambda: 3)  # type: ignore[arg-type,return-value]  # that is the mistake
     with pytest.raises(BadInput, match="inputs and a target"):
         train_model(make_model(), [(np.zeros((2, 3)),)], 1, 1e-2)
+
+
+def test_runs_with_checkpoints_keep_each_others_events(quick_path: Path) -> None:
+    logs = quick_path / "logs"
+
+    def go(name: str, n_epochs: int) -> None:
+        train_model(make_model(), make_batches(), n_epochs, 1e-2, logs, quick_path / name, seed=1)
+
+    go("a", 2)
+    (first,) = logs.iterdir()
+    of_a = list(read_scalars(first.read_bytes()))
+    go("b", 1)
+    assert len(list(logs.iterdir())) == 2
+    assert list(read_scalars(first.read_bytes())) == of_a
+    go("a", 3)
+    assert list(read_scalars(first.read_bytes()))[: len(of_a)] == of_a
+    assert len(list(logs.iterdir())) == 2
+
+
+class Best(Policy):
+    """Sets an attribute while it works, as the interface invites to."""
+
+    def epoch_finished(self, epoch: int, *, train_losses: Any = None, metrics: Any = None) -> None:
+        self.best = min(train_losses)
+
+
+def test_a_policy_may_get_attributes_while_it_works(quick_path: Path) -> None:
+    for n_epochs in (1, 2):
+        policy = Best()
+        train_model(make_model(), make_batches(), n_epochs, 1e-2, checkpoints_path=quick_path / "c", best=policy)
+    assert policy.best > 0
+
+
+def test_what_the_user_froze_stays_frozen() -> None:
+    norm = nn.BatchNorm1d(3)
+    model = TorchModel(nn.Sequential(norm, nn.Linear(3, 1)), nn.Identity(), nn.MSELoss())
+    norm.eval()
+    before = norm.running_mean.clone() if norm.running_mean is not None else None
+    train_model(model, make_batches(), 2, 1e-2, validate=lambda: {"n": len(model.do_inf_step(np.zeros((2, 3))))})
+    assert not norm.training
+    assert before is not None
+    assert torch.equal(before, norm.running_mean)  # type: ignore[arg-type]  # it has one

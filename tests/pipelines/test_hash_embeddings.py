@@ -21,7 +21,8 @@ from tests.pipelines.toys import (
 )
 
 from samovar.embeddings.stored import stored_tables
-from samovar.pipelines.verify import compare, contract_of, verify_resume
+from samovar.pipelines.contract import compare, contract_of
+from samovar.pipelines.verify import verify_resume
 from samovar.results import open_directory
 from samovar.tables import Ids, Minibatch
 from samovar.testing.disks import KillingDisk

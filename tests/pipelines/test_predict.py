@@ -5,7 +5,7 @@ import pytest
 from tests.pipelines.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, run, run_well, write_table
 
 from samovar.pipelines.child import Ended, run_in_child
-from samovar.pipelines.measure import draw, evaluations, to_csv
+from samovar.pipelines.measure import draw, evaluations, is_measured, to_csv
 from samovar.pipelines.predict import FOLDER, PredictRequest, predict
 from samovar.results import open_directory
 from samovar.testing.disks import KillingDisk
@@ -92,9 +92,41 @@ def test_days_are_measured_on_all_their_predictions_and_drawn(folder: Path) -> N
     assert [row["time"] for row in hours] == ["2021-01-01T23:00", "2021-01-02T00:00", "2021-01-02T01:00"]
     assert [(row["time"], row["num_examples"]) for row in days] == [("2021-01-01", 64), ("2021-01-02", 64)]
     assert days[0]["auc"] == hours[0]["auc"]
+    assert is_measured(days)
     assert to_csv(days).splitlines()[0].startswith("name,shift,time,num_examples")
     draw(hours, folder / "hours.png")
     assert (folder / "hours.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_day_without_rows_is_no_row(folder: Path) -> None:
+    write_table(folder / "evening", make_hours([2, 2], FIRST + 22 * HOUR), table_id="evening")
+    conf = {"name": "log", "table": "evening", "shifts": [1], "keys": ["hit"]}
+    change = {"train_data.table": "evening", "evaluation.eval_confs": [conf]}
+    found = open_directory(run_well(make_toy(folder, ONLINE, change)))
+    hours, days = evaluations(found, "hour"), evaluations(found, "day")
+    assert [(row["time"], row["num_examples"]) for row in hours] == [("2021-01-01T23:00", 64), ("2021-01-02T00:00", 0)]
+    assert [row["time"] for row in days] == ["2021-01-01"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "names"),
+    [
+        ('{"sure": output.sigmoid(), "raw": output}', ["log sure", "log raw"]),
+        ("torch.stack([output, -output], 1)", ["log"]),
+    ],
+)
+def test_named_outputs_are_measured_one_by_one_and_lists_not_at_all(
+    folder: Path, outputs: str, names: list[str]
+) -> None:
+    write_table(folder / "short", make_hours([2, 2]), table_id="short")
+    conf = {"name": "log", "table": "short", "shifts": [1], "keys": ["hit"]}
+    change = {"train_data.table": "short", "evaluation.eval_confs": [conf]}
+    script = SCRIPT.replace("loss, torch.sigmoid, policies", f"loss, lambda output: {outputs}, policies")
+    days = evaluations(open_directory(run_well(make_toy(folder, ONLINE, change, script))), "day")
+    assert [row["name"] for row in days] == names
+    assert is_measured(days) == (len(names) > 1)
+    assert [row["num_examples"] for row in days] == [64] * len(names)
+    assert len({row["auc"] for row in days}) == 1
 
 
 def test_a_killed_prediction_goes_on_to_the_same_files(folder: Path) -> None:

@@ -60,6 +60,12 @@ def test_a_changed_local_module_is_loaded_anew(tmp_path: Path) -> None:
         importlib.invalidate_caches()
 
 
+def test_a_key_that_nobody_reads_may_be_one_that_is_asked_for(tmp_path: Path) -> None:
+    script = write(tmp_path, "def build(params):\n    params.get('width', 1)\n    return make()\n")
+    with pytest.raises(UnknownKey, match=r"did you mean 'model.width'\? Otherwise remove it"):
+        build(read_script(script), {"widht": 1})
+
+
 def test_a_key_that_nobody_reads_is_an_error_with_its_cure(tmp_path: Path) -> None:
     script = write(tmp_path, "def build(params):\n    params.get('lr', 1)\n    return make()\n")
     with pytest.raises(UnknownKey, match=r'model.rate: the script read no such key.*params.retired\("rate"\)'):
@@ -84,5 +90,5 @@ def test_options_and_files_are_checked(tmp_path: Path) -> None:
         parse_file_options(["words"])
     with pytest.raises(ConfigError, match="is no file"):
         read_script(write(tmp_path, ""), {"words": tmp_path})
-    with pytest.raises(ConfigError, match="no such file; expected a script"):
+    with pytest.raises(ConfigError, match="no such file; expected a Python script"):
         read_script(tmp_path / "none.py")

@@ -1,4 +1,4 @@
-"""Runs the job of examples/resume again and again in forked children, with whatever disk a test gives it."""
+"""Runs job.py again and again in forked children, with whatever disk a test gives it."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ from samovar.results import ResultDirectory, Snapshot
 from samovar.store import LocalStore
 from samovar.store.disk import Disk
 
-JOB = Path(__file__).parents[2] / "examples" / "resume" / "job.py"
+JOB = Path(__file__).with_name("job.py")
 
 
 def load_job() -> ModuleType:

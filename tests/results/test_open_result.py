@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import random
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samovar.errors import BadPath, Conflict, Damaged, LeaseHeld, NotOurs, Stopped
+from samovar.errors import BadPath, Conflict, Damaged, LeaseHeld, NotOurs, SamovarError, Stopped
 from samovar.results import OpenResult, Plan, ResultDirectory, Source, begin, open_directory
+from samovar.results.snapshot import committed_snapshots
 from samovar.store import LocalStore, MemoryStore, Store
+from samovar.store.disk import Disk
 
 CONFIG: dict[str, Any] = {"lr": 0.1, "model": {"dim": 8}, "snapshotter": {"frequency": 60}}
 
@@ -246,6 +249,40 @@ def test_external_stuff_and_notes_of_the_user_are_never_touched(tmp_path: Path) 
     finish(store)
     assert (tmp_path / "external_stuff" / "metrics.txt").read_text() == "mine"
     assert (tmp_path / "notes.txt").read_text() == "mine too"
+
+
+def test_a_snapshot_waits_for_the_files_that_are_made_durable_beside(store: Store) -> None:
+    with start(store) as result:
+        result.restore()
+        for number in range(40):
+            with result.create_beside(f"evaluation/train/{number:02d}") as part:
+                part.write(b"%d" % number)
+        with pytest.raises(ZeroDivisionError), result.create_beside("evaluation/train/broken"):
+            raise ZeroDivisionError
+        result.save({}, {"hour": 1})
+        assert [store.read(entry.path) for entry in store.list("evaluation")] == [b"%d" % n for n in range(40)]
+    with start(store) as result:
+        snapshot = result.restore()
+        assert snapshot is not None
+        assert len(snapshot.inventory) == 40
+
+
+def test_what_goes_wrong_beside_is_told_by_the_next_snapshot_which_is_not_made(tmp_path: Path) -> None:
+    class FullForParts(Disk):
+        def replace(self, source: Path, target: Path) -> None:
+            if target.parent.name == "train":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            super().replace(source, target)
+
+    with start(LocalStore(tmp_path / "result", FullForParts())) as result:
+        result.restore()
+        with result.create_beside("evaluation/train/0") as part:
+            part.write(b"zero")
+        with pytest.raises(SamovarError, match="the disk is full"):
+            result.save({}, {"hour": 1})
+    store = LocalStore(tmp_path / "result")
+    assert store.list("evaluation") == []
+    assert committed_snapshots(store) == []
 
 
 def test_artifacts_stay_in_their_places(store: Store) -> None:

@@ -14,7 +14,7 @@ import pytest
 from samovar.errors import BadPath, Damaged, LeaseHeld, LeaseLost, StoreError
 from samovar.store import LocalStore, Store, lease_state, take_lease, write_file
 from samovar.testing import StoreContract
-from samovar.testing.disks import FAULTS, CountingDisk, FailingDisk
+from samovar.testing.disks import FAULTS, CountingDisk, FailingDisk, RecordingDisk
 
 HOLDER = """
 import sys
@@ -253,3 +253,16 @@ def test_a_lost_lease_is_told_by_the_heartbeat_thread_too(tmp_path: Path) -> Non
         with pytest.raises(LeaseLost):
             lease.check()
     lease.release()
+
+
+def test_files_that_others_wrote_are_made_durable_and_links_among_them_refused(tmp_path: Path) -> None:
+    (tmp_path / "files/deep").mkdir(parents=True)
+    for name in ("a", "deep/b", "deep/c"):
+        (tmp_path / "files" / name).write_text(name)
+    disk = RecordingDisk()
+    LocalStore(tmp_path, disk).settle("files")
+    assert [operation for operation, _ in disk.events] == ["fsync", "fsync", "fsync_folder", "fsync", "fsync_folder"]
+    LocalStore(tmp_path).settle("nothing")
+    (tmp_path / "files/deep/link").symlink_to("a")
+    with pytest.raises(BadPath, match="deep/link: is a symbolic link"):
+        LocalStore(tmp_path).settle("files")

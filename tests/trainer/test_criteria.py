@@ -93,3 +93,28 @@ def test_a_column_can_be_flat() -> None:
     criterion = MixedCriterion(regression_flags=[0])
     assert criterion(torch.zeros(3, 1), torch.tensor([1.0, 0, 1])).item() == pytest.approx(np.log(2))
     assert criterion.postproc(torch.zeros(3)).tolist() == [0.5] * 3
+
+
+def test_targets_are_never_scrambled_to_fit() -> None:
+    criterion = MixedCriterion(regression_flags=[1])
+    with pytest.raises(BadInput, match=r"\[4, 2, 3\], the target \[4, 3, 2\]"):
+        criterion(torch.zeros(4, 2, 3), torch.zeros(4, 3, 2))
+
+
+def test_a_number_in_a_column_of_yes_or_no_is_refused() -> None:
+    criterion = MixedCriterion(regression_flags=[0])
+    with pytest.raises(BadInput, match=r"found 40 in a column of yes or no.*set regression_flags"):
+        criterion(torch.zeros(2, 1), torch.tensor([[0.0], [40.0]]))
+
+
+@pytest.mark.parametrize("label", [3, -1, -100])
+def test_a_class_that_the_net_has_no_output_for_is_named(label: int) -> None:
+    criterion = make(np.array([0, 1, 2]))
+    for weights in (None, torch.ones(2)):
+        with pytest.raises(BadInput, match=rf"has 3 outputs for classes, and a target is {label}; expected classes"):
+            criterion(torch.zeros(2, 3), torch.tensor([0, label]), weights=weights)
+
+
+def test_two_classes_are_yes_or_no() -> None:
+    with pytest.raises(BadInput, match=r"regression_flags \[2\]; expected .* 0 for yes or no"):
+        MixedCriterion(regression_flags=[2])

@@ -189,14 +189,16 @@ def test_going_on_with_other_arguments_is_refused() -> None:
 
 
 class Failing(Dataset[Any]):
-    regression_flags = (1,)
-    scale = (0.0, 1.0)
+    def __init__(self, at: int = 1234) -> None:
+        self._at = at
+        if at > 1000:  # else a criterion looks at its targets
+            self.regression_flags, self.scale = (1,), (0.0, 1.0)
 
     def __len__(self) -> int:
         return 1300
 
     def __getitem__(self, index: int) -> Any:
-        if index == 1234:
+        if index == self._at:
             raise KeyError("broken row")
         return torch.zeros(3), torch.zeros(1)
 
@@ -244,3 +246,68 @@ def test_files_and_devices_that_do_not_fit(trained: PytorchTrainer, folder: Path
 def test_a_training_without_any_finite_loss_says_so() -> None:
     with pytest.raises(Diverged, match="no epoch is a finite number"):
         PytorchTrainer(build, device="cpu").fit(np.full((40, 3), np.nan), np.ones((40, 1)) * np.pi, name="m", **QUIET)
+
+
+def test_predictions_and_earlier_trainings_switch_no_state_of_the_users_data_set() -> None:
+    losses = []
+    for has_hook in (False, True):
+        dataset = Augmented()
+        hook = (lambda trainer, data=dataset: trainer.predict_dataset(data, verbose=False)) if has_hook else None
+        for _ in range(2):
+            trainer = PytorchTrainer(TwoInputs, device="cpu")
+            report = trainer.train(dataset, "switched", 8, epoch_hook=hook, deterministic=True, **QUIET)
+            losses.append([dict(row) for row in report.history])
+    assert losses[1:] == losses[:1] * 3
+
+
+class Shifted(ArrayDataset):
+    def __getitem__(self, index: int) -> Any:
+        x, y = super().__getitem__(index)
+        return x + 100, y
+
+
+class Largest(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.largest = 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.largest = max(self.largest, float(x.max()))
+        output: torch.Tensor = self.layer(x / 100)
+        return output
+
+
+def test_a_class_derived_from_arrays_has_its_own_examples() -> None:
+    trainer = PytorchTrainer(Largest, device="cpu")
+    trainer.train(Shifted(*make_data()), "shifted", **QUIET)
+    assert isinstance(trainer.net, Largest)
+    assert trainer.net.largest > 99
+
+
+def test_the_users_setting_of_determinism_stays() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        for is_asked in (False, True):
+            trainer = PytorchTrainer(build, device="cpu")
+            trainer.train(ArrayDataset(*make_data()), "kept", deterministic=is_asked, **QUIET)
+            assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def build_layers(sizes: dict[int, tuple[int, int]]) -> nn.Module:
+    return nn.Sequential(*(nn.Linear(*sizes[number]) for number in range(len(sizes))))
+
+
+def test_arguments_of_the_builder_come_back_exactly() -> None:
+    sizes = {0: (3, 4), 1: (4, 1)}
+    x, y = make_data()
+    trained = PytorchTrainer(build_layers, [sizes], device="cpu").fit(x, y, name="exact", **QUIET)
+    loaded = PytorchTrainer.load("exact", net_builder=build_layers, device="cpu")
+    np.testing.assert_array_equal(loaded.predict(x), trained.predict(x))
+
+
+def test_an_example_that_cannot_be_read_is_named_by_its_number_in_the_whole() -> None:
+    with pytest.raises(BadInput, match="example 34 cannot be read"):
+        PytorchTrainer(build, device="cpu").train(Failing(34), "failing", shuffle=False, **QUIET)

@@ -6,6 +6,7 @@ segments/000001/…       the rows
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from samovar.brew.recipe import Recipe
 from samovar.brew.sizes import parse_size
 from samovar.brew.sources import Source, fingerprint
 from samovar.brew.time import PathLike
+from samovar.config import flatten
 from samovar.errors import BadInput, ConfigError, Conflict
 from samovar.results import OpenResult, Plan, ResultDirectory, begin
 from samovar.results import Source as LineageSource
@@ -100,13 +102,19 @@ def brew(
     """`config` is the recipe as it was given; its relative paths begin at `folder`."""
     progress = progress or Progress()
     sources = find_recipe_sources(recipe, folder)
-    kept = {key: value for key, value in config.items() if key != "result"}
+    kept = _with_paths({key: value for key, value in config.items() if key != "result"}, folder)
     job = Job(result, kept, sources, lambda: prepare_recipe(recipe, sources, progress=progress), progress)
     if not append:
         return _brew_whole(job)
     if not recipe.order.is_online:
         raise ConfigError("--append: the recipe has no time_field; only a table of hours can grow: brew it anew")
     return _brew_more(job, recipe.hours[1])
+
+
+def find_raw_ids(config: Mapping[str, Any]) -> dict[str, str]:
+    """What the raw files of a table's own recipe are now, by the key that names them: as lineage records them."""
+    sources = find_recipe_sources(Recipe.load(config, "recipe"), Path())
+    return {key: _digest([fingerprint(file.path) for file in source.files]) for key, source in sources.items()}
 
 
 def format_tensor_table(
@@ -235,8 +243,23 @@ def _watched(rows: Iterator[Minibatch], tally: Tally, dish: Dish, progress: Prog
 
 
 def _lineage(job: Job, fingerprints: Mapping[str, Any]) -> list[LineageSource]:
-    named = job.sources.items()
-    return [LineageSource(key, source.name, _digest(fingerprints[key]), is_raw=True) for key, source in named]
+    named = flatten(job.config)
+    paths = {key: named[key] if isinstance(named[key], str) else ", ".join(named[key]) for key in job.sources}
+    return [LineageSource(key, path, _digest(fingerprints[key]), is_raw=True) for key, path in paths.items()]
+
+
+def _with_paths(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The recipe with whole paths, so that it can be brewed again from anywhere."""
+    listed = config["source"]
+    source = _whole(listed, folder) if isinstance(listed, str) else [_whole(each, folder) for each in listed]
+    whole = {**config, "source": source}
+    if config.get("tables"):
+        whole["tables"] = [_with_paths(table, folder) for table in config["tables"]]
+    return whole
+
+
+def _whole(path: str, folder: Path) -> str:
+    return os.path.abspath(folder / Path(path).expanduser())
 
 
 def _digest(value: Any) -> str:

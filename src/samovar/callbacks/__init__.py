@@ -9,6 +9,7 @@ from samovar.callbacks.nan_guard import NanGuard
 from samovar.callbacks.plateau import Plateau, RateFactor
 from samovar.callbacks.policy_clock import PolicyClock
 from samovar.callbacks.progress import Progress
+from samovar.callbacks.reader_watch import ReaderWatch
 from samovar.callbacks.restarts import Restarts
 from samovar.callbacks.signals import Signals
 from samovar.callbacks.snapshotter import Snapshotter
@@ -30,6 +31,7 @@ __all__ = [
     "PolicyClock",
     "Progress",
     "RateFactor",
+    "ReaderWatch",
     "Restarts",
     "Signals",
     "Snapshotter",

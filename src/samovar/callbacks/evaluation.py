@@ -63,13 +63,14 @@ class LaggedEvaluation(Callback):
         hour = run.uri.hour
         assert hour is not None
         run.metrics["evaluation"] = [
-            self._evaluate(run, job, hour, shift)
+            line
             for job in self.jobs
             for shift in job.shifts
             if job.holds(hour + shift * HOUR_SECONDS)
+            for line in self._evaluate(run, job, hour, shift)
         ]
 
-    def _evaluate(self, run: Run, job: EvaluationJob, model_hour: int, shift: int) -> dict[str, Any]:
+    def _evaluate(self, run: Run, job: EvaluationJob, model_hour: int, shift: int) -> list[dict[str, Any]]:
         hour = model_hour + shift * HOUR_SECONDS
         # Each shift reads on by itself: its next hour follows the one that it has read.
         loader = self._loaders.setdefault((job.name, shift), job.loader())
@@ -77,13 +78,12 @@ class LaggedEvaluation(Callback):
         file = PredictionFile(self.result, path, job.columns, model_hour)
         with frozen(run.model, seeds.derive(self.seed, "evaluation", hour, shift)):
             apply(run.learner, loader, job.find(hour), file)
-        return {
-            "name": job.name,
-            "hour": show_hour(hour),
-            "shift": shift,
-            "model_hour": show_hour(model_hour),
-            **file.quality(),
-        }
+        line = {"name": job.name, "hour": show_hour(hour), "shift": shift, "model_hour": show_hour(model_hour)}
+        return [{**line, **quality} for quality in file.qualities()]
+
+    @property
+    def loaders(self) -> list[Loader]:
+        return list(self._loaders.values())
 
     def close(self) -> None:
         """End all reading ahead."""
@@ -104,13 +104,13 @@ class FinalEvaluation(Callback):
 
     def on_run_end(self, run: Run) -> None:
         self.before(run)
-        run.metrics["evaluation"] = [self._evaluate(run, job) for job in self.jobs]
+        run.metrics["evaluation"] = [line for job in self.jobs for line in self._evaluate(run, job)]
 
-    def _evaluate(self, run: Run, job: EvaluationJob) -> dict[str, Any]:
+    def _evaluate(self, run: Run, job: EvaluationJob) -> list[dict[str, Any]]:
         file = PredictionFile(self.result, f"evaluation/{job.name}/predictions.parquet", job.columns)
         with frozen(run.model, seeds.derive(self.seed, "evaluation")), job.loader() as loader:
             apply(run.learner, loader, job.find(None), file)
-        return {"name": job.name, **file.quality()}
+        return [{"name": job.name, **quality} for quality in file.qualities()]
 
 
 @dataclass
@@ -136,15 +136,13 @@ def apply(learner: Learner, loader: Loader, uri: Uri, file: PredictionFile) -> N
 def frozen(model: torch.nn.Module, seed: int) -> Iterator[None]:
     """Evaluation mode and generators of its own; all as it was afterwards."""
     modes = {module: module.training for module in model.modules()}
-    random_state = seeds.global_state()
-    seeds.set_seed(seed)
     model.eval()
     try:
-        yield
+        with seeds.seeded(seed):
+            yield
     finally:
         for module, is_training in modes.items():
             module.training = is_training
-        seeds.set_global_state(random_state)
 
 
 def file_hour(hour: int) -> str:

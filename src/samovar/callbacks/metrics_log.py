@@ -3,6 +3,7 @@ a run that was killed writes the same bytes.
 
 {"kind": "train", "uri": 3, "name": "2021-01-01T03:00", "num_batches": …, "num_examples": …, "loss": …, "policies": {…}}
 {"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
+    with "output" where a model has several, a line each
 """
 
 import math

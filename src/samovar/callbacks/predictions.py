@@ -27,6 +27,7 @@ from samovar.tables.schema import ColumnSchema
 PREDICTION = "prediction"
 MODEL_HOUR = "model_hour"
 _ROWS_PER_GROUP = 1 << 16
+_KEPT_BYTES = 1 << 20
 
 
 @dataclass
@@ -39,11 +40,14 @@ class PredictionFile:
     """Of keys and targets."""
     model_hour: int | None = None
     num_examples: int = field(default=0, init=False)
-    _target: str | None = field(default=None, init=False, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _writer: Any = field(default=None, init=False, repr=False)
+    _sink: Any = field(default=None, init=False, repr=False)
     _pending: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False)
-    _scored: list[tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=list, init=False, repr=False)
+    _scored: dict[tuple[str, str], list[tuple[NDArray[Any], NDArray[Any]]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    """By output and target: wanted, predicted."""
 
     def add(self, record: MinibatchRecord, prediction: Any) -> None:
         """The examples of one minibatch, with what the model said of them."""
@@ -73,29 +77,41 @@ class PredictionFile:
             )
 
     def _score(self, record: MinibatchRecord, outputs: Mapping[str, NDArray[Any]]) -> None:
-        """Keep what metrics need: the first target that is a number an example, against the only output."""
-        output = outputs.get(PREDICTION)
-        if output is None or output.ndim != 1:
-            return
-        for name, target in record.targets.items():
-            if isinstance(target, torch.Tensor) and target.numel() == record.num_examples:
-                self._target = name
-                self._scored.append((target.reshape(-1).numpy(), output))
-                return
+        """Keep what metrics need: outputs and targets that are a number an example, paired in their order where there
+        are as many of both; else each output belongs to the first target."""
+        numbers = [(name, array) for name, array in outputs.items() if array.ndim == 1]
+        targets = [
+            (name, value.reshape(-1).numpy())
+            for name, value in record.targets.items()
+            if isinstance(value, torch.Tensor) and value.numel() == record.num_examples
+        ]
+        if len(targets) != len(numbers):
+            targets = targets[:1] * len(numbers)
+        for (output, array), (target, wanted) in zip(numbers, targets, strict=False):  # there may be no target
+            self._scored.setdefault((output, target), []).append((wanted, array))
 
-    def quality(self) -> dict[str, Any]:
+    def qualities(self) -> list[dict[str, Any]]:
+        """How good it is: of each named output, of the only one, or only how many examples there are."""
         if not self._scored:
-            return {"num_examples": self.num_examples}
-        targets, predictions = zip(*self._scored, strict=True)
-        return {"target": self._target, **measure(np.concatenate(targets), np.concatenate(predictions))}
+            return [{"num_examples": self.num_examples}]
+        return [
+            {
+                **({} if output == PREDICTION else {"output": output}),
+                "target": target,
+                **measure(*map(np.concatenate, zip(*pairs, strict=True))),
+            }
+            for (output, target), pairs in self._scored.items()
+        ]
 
     def _write(self) -> None:
         if not self._pending:
             return
         rows = pa.Table.from_batches(self._pending)
         if self._writer is None:
-            sink = _Sink(self._stack.enter_context(self.result.create(self.path)))
-            self._writer = pq.ParquetWriter(sink, rows.schema, compression="zstd")
+            self._sink = _Sink(self._stack.enter_context(self.result.create_beside(self.path)))
+            self._writer = pq.ParquetWriter(
+                self._sink, rows.schema, compression="zstd", use_dictionary=_repeating(rows.schema)
+            )
         self._writer.write_table(rows)
         self._pending = []
 
@@ -109,25 +125,44 @@ class PredictionFile:
             self._write()
             if self._writer is not None:
                 self._writer.close()
+                self._sink.pass_on()
         self._stack.__exit__(kind, error, trace)
 
 
+def _repeating(schema: pa.Schema) -> list[str]:
+    """Columns that are worth a dictionary. Of numbers that hardly repeat it doubles the time, and the file."""
+    types = pa.types
+    return [
+        field.name
+        for field in schema
+        if field.name == MODEL_HOUR or types.is_string(field.type) or types.is_large_string(field.type)
+    ]
+
+
 class _Sink:
-    """A store's writer as the file that Arrow writes to."""
+    """A store's writer as the file that Arrow writes to. Arrow gives a small file in dozens of pieces: they are put
+    together, since each would be checksummed and written by itself."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
+        self._kept = bytearray()
         self._size = 0
         self.closed = False
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
-        self._writer.write(bytes(view))
+        self._kept += view
         self._size += view.nbytes
+        if len(self._kept) >= _KEPT_BYTES:
+            self.pass_on()
         return view.nbytes
 
     def tell(self) -> int:
         return self._size
+
+    def pass_on(self) -> None:
+        self._writer.write(bytes(self._kept))
+        self._kept.clear()
 
     def flush(self) -> None: ...
 

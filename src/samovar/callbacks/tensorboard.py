@@ -37,9 +37,10 @@ class TensorBoard(Callback):
 
     def _evaluations(self, run: Run, step: int) -> None:
         for measured in run.metrics.get("evaluation", []):
+            output = f" {measured['output']}" if "output" in measured else ""
             lag = f" +{measured['shift']}h" if "shift" in measured else ""
             for quality in _QUALITIES:
-                self._scalar(f"{quality}/{measured['name']}{lag}", step, measured.get(quality))
+                self._scalar(f"{quality}/{measured['name']}{output}{lag}", step, measured.get(quality))
 
     def _scalar(self, tag: str, step: int, value: Any) -> None:
         if isinstance(value, int | float):

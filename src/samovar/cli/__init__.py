@@ -1,5 +1,5 @@
 """The command line: parse, call, print. All work is done in the rooms above."""
 
-from samovar.cli.app import main
+from samovar.cli.entry import main
 
 __all__ = ["main"]

@@ -10,15 +10,28 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from samovar.cli.audit import audit
 from samovar.cli.brew import brew
+from samovar.cli.chain import chain
+from samovar.cli.checksum import checksum
+from samovar.cli.clone import clone
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
+from samovar.cli.experiment import experiment
+from samovar.cli.ls import ls
 from samovar.cli.metrics import metrics
+from samovar.cli.plot import plot
 from samovar.cli.predict import predict
+from samovar.cli.queue import queue
+from samovar.cli.replay import replay
+from samovar.cli.run import run
 from samovar.cli.show import show
 from samovar.cli.table import table
 from samovar.cli.train import train
+from samovar.cli.tree import tree
 from samovar.cli.verify_resume import verify_resume
+from samovar.cli.why import why
+from samovar.cli.worker import worker
 from samovar.errors import SamovarError, Stopped
 
 app = typer.Typer(
@@ -37,7 +50,20 @@ app.command()(metrics)
 app.command()(verify_resume)
 app.command()(embeddings)
 app.command()(show)
+app.command()(ls)
 app.command()(diff)
+app.command()(clone)
+app.command()(plot)
+app.command()(tree)
+app.command()(checksum)
+app.command()(run)
+app.command()(chain)
+app.command()(why)
+app.command()(audit)
+app.command()(replay)
+app.command()(experiment)
+app.add_typer(queue)
+app.command()(worker)
 
 
 def _print_version(is_asked: bool) -> None:

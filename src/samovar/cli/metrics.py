@@ -27,12 +27,18 @@ def metrics(
 
     Example: samovar metrics models/click_1 --by day --png click_1.png
     """
-    from samovar.pipelines.measure import COLUMNS, draw, evaluations, to_csv
+    from samovar.pipelines.measure import COLUMNS, draw, evaluations, is_measured, to_csv
     from samovar.results import open_directory
 
     rows = evaluations(open_directory(model), "day" if by is Span.DAY else "hour")
     if not rows:
         raise NotOurs(f"{model}: has no evaluations; expected a model with `evaluation` in its config: add it there")
+    if not is_measured(rows):
+        print(
+            f"{model}: nothing to measure: AUC, log-loss and calibration need a target and a prediction of one number "
+            "an example; let `predict` give a tensor [B], or a dict of such",
+            file=sys.stderr,
+        )
     if csv is not None:
         csv.write_text(to_csv(rows))
     if png is not None:

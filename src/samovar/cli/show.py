@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.tree import Tree
 
+from samovar.cli.chain import make_tree
 from samovar.cli.console import open_console
 from samovar.cli.sizes import readable
 from samovar.config import dump_config
@@ -25,7 +25,7 @@ def show(
     console.print(_facts(result))
     console.print(_sizes(result))
     if result.lineage.sources:
-        console.print(_chain(result))
+        console.print(make_tree(f"made from (chain of {result.name}):", result.chain()))
     console.print("config:")
     console.print(dump_config(result.config), markup=False, end="")
 
@@ -51,12 +51,3 @@ def _sizes(result: ResultDirectory) -> Table:
     for name, size in result.sizes().items():
         table.add_row(name, readable(size))
     return table
-
-
-def _chain(result: ResultDirectory) -> Tree:
-    tree = Tree(f"made from (chain of {result.name}):")
-    branches = {-1: tree}
-    for link in result.chain():
-        text = f"{link.source.key} = {link.source.path}  [{link.state}]".replace("[", r"\[")
-        branches[link.depth] = branches[link.depth - 1].add(text)
-    return tree

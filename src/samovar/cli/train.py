@@ -18,6 +18,9 @@ def train(
     accept_script: Annotated[
         bool, typer.Option("--accept-script", help="Go on with a script that changed since the run began.")
     ] = False,
+    accept_defaults: Annotated[
+        bool, typer.Option("--accept-defaults", help="Go on though the script's defaults changed since an earlier run.")
+    ] = False,
     dry_run: Annotated[
         int | None, typer.Option(help="Train so many minibatches in a temporary directory.", metavar="N", min=1)
     ] = None,
@@ -26,10 +29,13 @@ def train(
 
     Example: samovar train online.json --script model.py --conf '{"model.lr": 0.01}'
     """
+    from dataclasses import replace
+
     from samovar.pipelines.request import make_request
     from samovar.pipelines.train import train as run
 
-    request = make_request(config, script, conf or [], file or [], out, accept_script)
+    request = make_request(config, script, conf or [], file or [], out)
+    request = replace(request, accept_script=accept_script, accept_defaults=accept_defaults)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if dry_run is not None:
         from samovar.pipelines.dry_run import try_batches

@@ -3,10 +3,12 @@ The one place of that rule. Knows neither directories nor tables: who opens the 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
+from samovar.config.parent import PARENT
 from samovar.config.paths import covers
 from samovar.config.values import MISSING, Tree
 
@@ -15,6 +17,7 @@ FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "model_dir": "where the result lies; a copied directory goes on elsewhere",
         "model_yt_dir": "the older name of model_dir",
         "out": "where the result lies, for stages that are no models",
+        PARENT: "which config this one was copied from; all that it says stands in the copy",
         "*.num_downloaders": "rows arrive in order, however many threads fetch them",
         "*.num_parsers": "rows arrive in order, however many threads parse them",
         "*.max_cache_size": "how far reading runs ahead, never what is read",
@@ -41,16 +44,19 @@ class Comparison:
 
 
 def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({})) -> Tree:
-    """The flat config without free keys; the inputs, by flat key, count by id instead of by path."""
-    flat = {**flatten(config), **inputs}
-    return {key: value for key, value in flat.items() if not _is_free(key, value)}
+    """The flat config without free keys; the inputs, by flat key, count by id instead of by path. A list of paths is
+    one flat value, and its items are inputs: `source[0]`."""
+    paths = {key: value for key, value in flatten(config).items() if not any(covers(key, each) for each in inputs)}
+    flat = {**paths, **inputs}
+    return {key: value for key, value in flat.items() if not _is_free(key, value == {})}
 
 
-def _is_free(key: str, value: Any) -> bool:
+@lru_cache(maxsize=4096)  # ten thousand configs have the same few keys
+def _is_free(key: str, is_empty: bool) -> bool:
     if covers(_USERS_SECTION, key):
         return False
     # {"snapshotter": {}} says no more than leaving it out.
-    is_empty_home = value == {} and any(covers(key, pattern) for pattern in FREE_KEYS)
+    is_empty_home = is_empty and any(covers(key, pattern) for pattern in FREE_KEYS)
     return is_empty_home or any(covers(pattern, key) for pattern in FREE_KEYS)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from samovar.config.diff import flatten
+from samovar.config.nearest import nearest
+from samovar.config.parent import without_parent
 from samovar.config.paths import covers
 from samovar.config.values import Tree, plain, same
 from samovar.errors import ConfigError
@@ -53,9 +55,13 @@ class Ledger:
         """Flat paths of `tree`, which stands at `path` of the config, that nobody read or retired."""
         return [
             key
-            for key in flatten(tree, path)
+            for key in flatten(tree if path else without_parent(tree), path)
             if key not in self.records and not any(covers(old, key) for old in self.retired)
         ]
+
+    def nearest_absent(self, key: str) -> str | None:
+        """The key that was probably meant: code asked for it, and the config does not have it."""
+        return nearest(key, [path for path, record in self.records.items() if not record.is_present])
 
     def to_dict(self) -> Tree:
         """JSON-like and sorted: the same reads give the same bytes in params.json."""

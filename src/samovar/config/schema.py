@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from samovar.config.document import dump_config
+from samovar.config.parent import without_parent
 from samovar.config.problems import find_problems
 from samovar.errors import ConfigError, UnknownKey
 
@@ -24,9 +25,10 @@ class Schema(BaseModel):
     @classmethod
     def load(cls, tree: Mapping[str, Any], where: str) -> Self:
         """Checks a whole config and tells everything that is wrong with it in one error."""
+        tree = without_parent(tree)
         try:
             # As JSON, strictness still lets a list be a tuple and a string be a path or an enum.
-            return cls.model_validate_json(dump_config(dict(tree)))
+            return cls.model_validate_json(dump_config(tree))
         except ValidationError as error:
             problems = find_problems(cls, tree, error)
         kind = UnknownKey if all(problem.is_unknown_key for problem in problems) else ConfigError

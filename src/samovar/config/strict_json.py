@@ -27,6 +27,35 @@ _EXPECTED = {
 
 
 def parse_json(text: str, where: str) -> Any:
+    try:
+        return _parse_plain(text)
+    except ValueError:
+        return _parse_with_care(text, where)
+
+
+def _parse_plain(text: str) -> Any:
+    """Ten times as fast as looking at every token; a `ValueError` for all that may need a look."""
+    if "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:
+        raise ValueError("perhaps half of a surrogate pair, or too deep")
+    text.encode()
+    return json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    tree = dict(pairs)
+    if len(tree) < len(pairs):
+        raise ValueError("a duplicate key")
+    return tree
+
+
+def _finite(token: str) -> float:
+    number = float(token)
+    if not math.isfinite(number):
+        raise ValueError(token)
+    return number
+
+
+def _parse_with_care(text: str, where: str) -> Any:
     source = _Source(text, where)
     try:
         tree = json.loads(text)

@@ -5,6 +5,7 @@ switch_state()              until it was called number + 1 times
 items = dataset[index] …    ─▶ collate_fn ─▶ (inputs, weights, targets)
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,38 +42,32 @@ class BatchMaker:
         check_dataset(self.dataset)
         if type(self.dataset) is TensorDataset and not hasattr(self.dataset, "collate_fn"):
             self.dataset = _as_arrays(self.dataset)
+        if hasattr(self.dataset, "switch_state"):
+            self.dataset = copy.copy(self.dataset)  # the user's own stays at the state where each maker begins
+
+    @property
+    def is_array(self) -> bool:
+        """Minibatches are taken whole. A class derived from it may have its own ways."""
+        return type(self.dataset) is ArrayDataset
 
     def make(self, number: int, indices: Indices) -> Batch:
         """The minibatch of this number in the run, of these examples."""
-        if isinstance(self.dataset, ArrayDataset):
+        if self.is_array:
             positions = indices if isinstance(indices, torch.Tensor | slice) else torch.tensor(indices)
             return unpack(self.dataset.take(positions))
         if isinstance(indices, slice):
             indices = range(indices.start, indices.stop)
-        before = seeds.global_state()  # the model draws from the same generators
-        try:
-            self._switch(number)
-            seeds.set_seed(seeds.derive(self.seed, "minibatch", number))
-            return unpack(self._collate([self._item(int(index)) for index in indices]))
-        finally:
-            seeds.set_global_state(before)
+        self._switch(number)
+        with seeds.seeded(seeds.derive(self.seed, "minibatch", number)):  # the model draws from the same generators
+            return unpack(self._collate([read_item(self.dataset, int(index)) for index in indices]))
 
     def _switch(self, number: int) -> None:
         """Whoever makes minibatch k makes it after k + 1 calls, whatever was made elsewhere."""
         switch = getattr(self.dataset, "switch_state", None)
         while switch is not None and self.num_switches <= number:
-            seeds.set_seed(seeds.derive(self.seed, "switch_state", self.num_switches))
-            switch()
+            with seeds.seeded(seeds.derive(self.seed, "switch_state", self.num_switches)):
+                switch()
             self.num_switches += 1
-
-    def _item(self, index: int) -> Any:
-        try:
-            return self.dataset[index]
-        except Exception as error:
-            raise BadInput(
-                f"dataset: example {index} cannot be read ({type(error).__name__}: {error}); expected an example: mend "
-                "it, or leave it out of the data set"
-            ) from error
 
     def _collate(self, items: list[Any]) -> Any:
         collate = getattr(self.dataset, "collate_fn", None)
@@ -85,6 +80,16 @@ class BatchMaker:
                 f"dataset: examples cannot be joined into a minibatch ({error}); expected tensors of the same shape: "
                 "make them so, or define collate_fn in the data set"
             ) from error
+
+
+def read_item(dataset: Any, index: int) -> Any:
+    try:
+        return dataset[index]
+    except Exception as error:
+        raise BadInput(
+            f"dataset: example {index} cannot be read ({type(error).__name__}: {error}); expected an example: mend "
+            "it, or leave it out of the data set"
+        ) from error
 
 
 def check_dataset(dataset: Any) -> None:

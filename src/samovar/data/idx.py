@@ -6,6 +6,7 @@ u8 0, u8 0, u8 element type, u8 number of dimensions | u32 big-endian size of ea
 import gzip
 import math
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def read_idx(path: Path) -> NDArray[Any]:
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise _broken(path, f"cannot be unpacked ({error})") from error
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
         raise _broken(path, f"begins with {data[:4].hex() or 'nothing'}")

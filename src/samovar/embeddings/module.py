@@ -80,7 +80,7 @@ class HashEmbedding(nn.Module):
         super().__init__()
         self._arguments = (dict(features), pooling, tables, seed, init_scale)
         self.clock = 0
-        self.anchor = torch.zeros(0, requires_grad=True)  # what autograd and the optimizer hold in the tables' stead
+        self.anchor = _floats(0).requires_grad_()  # what autograd and the optimizer hold in the tables' stead
         self._core = Embedding()
         self._tables: dict[str, int] = {}
         self._dims: dict[str, int] = {}
@@ -263,15 +263,20 @@ class HashEmbedding(nn.Module):
 
     def _look_up(self, ids: list[Ids], *, is_training: bool) -> tuple[list[torch.Tensor], Lookup]:
         features = self._features
-        outputs = [torch.empty(*feature.lens.shape, features[feature.name].dim) for feature in ids]
+        outputs = [_floats(*feature.lens.shape, features[feature.name].dim) for feature in ids]
         return outputs, self._core.lookup(ids, outputs, self.clock, is_training=is_training)
 
     def _look_up_columns(self, ids: list[Ids], *, is_training: bool) -> tuple[torch.Tensor, Lookup, list[int]]:
         ends = list(accumulate(self._features[feature.name].dim for feature in ids))
         columns = [0, *ends[:-1]]
-        output = torch.empty(*ids[0].lens.shape, ends[-1])
+        output = _floats(*ids[0].lens.shape, ends[-1])
         lookup = self._core.lookup_columns(ids, output, columns, self.clock, is_training=is_training)
         return output, lookup, columns
+
+
+def _floats(*shape: int) -> torch.Tensor:
+    """What C++ writes, whatever torch's default type and device are."""
+    return torch.empty(*shape, dtype=torch.float32, device="cpu")
 
 
 class _Pool(torch.autograd.Function):

@@ -1,6 +1,7 @@
 """TensorBoard's file in `log_path`: losses, values of policies and metrics, a step an epoch.
 
-A run with checkpoints has one file. Its length belongs to the checkpoint, and what was written after that is cut off.
+A run with checkpoints has one file, named after its folder. Its length belongs to the checkpoint, and what was written
+after that is cut off. Files of other runs are never touched.
 """
 
 import os
@@ -10,25 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from samovar.callbacks.event_file import scalar_record, version_record
+from samovar.native import hash_bytes
 from samovar.runner import Callback, Run
 
 NAME = "events.tfevents"
 
 
 class EventLog(Callback):
-    def __init__(self, folder: Path, is_resumable: bool, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, checkpoints: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._folder = folder
-        self._is_resumable = is_resumable
-        self._path = folder / NAME
+        self._is_resumable = checkpoints is not None
+        self._name = NAME if checkpoints is None else _name_for(checkpoints)
         self._size = 0
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / self._name
 
     def on_run_begin(self, run: Run) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self._is_resumable:
             number = 1
             while self._path.exists():  # of an earlier run: it is kept
-                self._path, number = self._folder / f"events.{number}.tfevents", number + 1
+                self._name, number = f"events.{number}.tfevents", number + 1
         self._path.touch()
         if self._path.stat().st_size < self._size:  # it was removed: the curve begins anew here
             self._size = 0
@@ -56,10 +62,15 @@ class EventLog(Callback):
         self._size += len(data)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"size": self._size}
+        return {"name": self._name, "size": self._size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._size = state["size"]
+        self._name, self._size = state["name"], state["size"]
+
+
+def _name_for(checkpoints: Path) -> str:
+    """Another one for each folder of checkpoints, and the same again for a run that was killed before its first."""
+    return f"events.{hash_bytes(str(checkpoints.resolve()).encode()):016x}.tfevents"
 
 
 def _is_number(value: Any) -> bool:

@@ -61,14 +61,15 @@ class TorchModel:
 
     def do_inf_step(self, *inputs: Any) -> Any:
         """The activated output, as numpy."""
-        was_training = self.architecture.training
+        modes = [(module, module.training) for module in self.architecture.modules()]
         self.architecture.eval()
         try:
             with torch.no_grad():
                 given = [as_input(each, self.device) for each in inputs]
                 return to_numpy(self.activation(self.architecture(*given)))
         finally:
-            self.architecture.train(was_training)
+            for module, mode in modes:
+                module.training = mode
 
 
 def as_input(value: Any, device: torch.device) -> Any:

@@ -52,7 +52,7 @@ def train_model(
     logs = _expand(log_path)
     callbacks = [
         *([Validation(validate, chosen)] if validate is not None else []),
-        *([EventLog(logs, folder is not None)] if logs is not None else []),
+        *([EventLog(logs, folder)] if logs is not None else []),
         PolicyClock(),
     ]
     with ExitStack() as stack:
@@ -76,7 +76,8 @@ class StepPool:
         self._policies = policies
 
     def begin(self, uri: Uri) -> None:
-        self._model.architecture.train()
+        if not self._model.architecture.training:  # what the user froze inside it stays so
+            self._model.architecture.train()
 
     def train(self, record: MinibatchRecord) -> float:
         values = {name: each.value for name, each in self._policies.items() if hasattr(each, "value")}

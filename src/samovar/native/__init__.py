@@ -1,11 +1,14 @@
-"""The C++ core for Python: the only room that imports `samovar._native`. Knows no files, tables or models."""
+"""The C++ core for Python: the only room that imports `samovar._native`. Knows no tables or models, and of files only
+where they lie."""
 
 from samovar.native.cells import DecodedRow, RowDecoder, encode_bag, encode_dense, encode_opaque, require_codec
+from samovar.native.files import FileList, list_files, stamps_of
 from samovar.native.hash import Hasher, hash_array, hash_bytes, hash_integers, to_word
 from samovar.native.text import tokenize
 
 __all__ = [
     "DecodedRow",
+    "FileList",
     "Hasher",
     "RowDecoder",
     "encode_bag",
@@ -14,7 +17,9 @@ __all__ = [
     "hash_array",
     "hash_bytes",
     "hash_integers",
+    "list_files",
     "require_codec",
+    "stamps_of",
     "to_word",
     "tokenize",
 ]

@@ -11,22 +11,33 @@ from samovar.results import ResultDirectory
 
 def make_effective(tree: Mapping[str, Any], folder: Path, out: Path, directory: ResultDirectory) -> dict[str, Any]:
     """What goes into model_config.json, and can be run again as it stands, from anywhere."""
-    given = copy.deepcopy(dict(tree))
+    given = resolve_paths(tree, folder)
     for key in ("model_yt_dir", "out"):
         given.pop(key, None)
     effective: dict[str, Any] = {
         key: value for key, value in given.items() if value is not None
     }  # null drops a section
     effective["model_dir"] = str(out.resolve())
-    _resolve(effective, "init_from", folder)
-    evaluation = effective.get("evaluation")
-    confs = evaluation.get("eval_confs") if isinstance(evaluation, dict) else None
-    for section in [effective.get("train_data"), *(confs if isinstance(confs, list) else [])]:
-        _resolve_tables(section, folder)
+    choose_threads(effective, directory)
+    return effective
+
+
+def choose_threads(effective: dict[str, Any], directory: ResultDirectory) -> None:
+    """Write down how many threads torch is to use, if the user did not: as the directory was begun, or all cores."""
     if effective.get("num_threads") is None:
         known = directory.config.get("num_threads") if directory.is_created else None
         effective["num_threads"] = known or max(1, len(os.sched_getaffinity(0)))
-    return effective
+
+
+def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A copy in which every path to a table or a model is whole; relative ones begin at the folder."""
+    whole = copy.deepcopy(dict(tree))
+    _resolve(whole, "init_from", folder)
+    evaluation = whole.get("evaluation")
+    confs = evaluation.get("eval_confs") if isinstance(evaluation, dict) else None
+    for section in [whole.get("train_data"), *(confs if isinstance(confs, list) else [])]:
+        _resolve_tables(section, folder)
+    return whole
 
 
 def _resolve_tables(section: Any, folder: Path) -> None:

@@ -9,7 +9,7 @@ from samovar.callbacks.predictions import check_key
 from samovar.config.nearest import nearest
 from samovar.errors import ConfigError, Conflict, NotOurs, UnknownColumn
 from samovar.pipelines.schema import MergeTables
-from samovar.results import ResultDirectory, Source
+from samovar.results import ResultDirectory, Source, open_directory
 from samovar.runner.stream import MergedStream, ReadOptions, Stream, TableStream
 from samovar.tables import Part, Table, open_table
 from samovar.tables.schema import ColumnSchema
@@ -108,7 +108,7 @@ class DataSource:
 
     @property
     def lineage(self) -> list[Source]:
-        return [Source(each.key, str(each.path), each.table.id, each.table.version) for each in self.inputs]
+        return [open_directory(each.path).as_source(each.key, each.table.version) for each in self.inputs]
 
 
 class TableOpener:

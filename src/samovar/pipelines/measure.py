@@ -2,9 +2,8 @@
 
 import csv
 import io
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,34 +14,34 @@ from samovar.callbacks.metrics_log import LOG
 from samovar.callbacks.predictions import PREDICTION
 from samovar.callbacks.quality import measure
 from samovar.results import ResultDirectory
+from samovar.results.logs import read_log
 
 Span = Literal["hour", "day"]
 COLUMNS = ("name", "shift", "time", "num_examples", "mean_target", "mean_prediction", "auc", "log_loss", "calibration")
 Row = dict[str, Any]
 
 
-def read_lines(directory: ResultDirectory) -> Iterator[dict[str, Any]]:
-    """The metrics log: joined when the run is finished, else the segments that its snapshots sealed."""
-    store = directory.store
-    paths = [f"logs/{LOG}"] if store.size(f"logs/{LOG}") is not None else []
-    for path in paths or [entry.path for entry in store.list(f"logs/{Path(LOG).stem}")]:
-        for line in store.read(path).splitlines():
-            yield json.loads(line)
-
-
 def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
-    """A row for each evaluation and hour, or day; of a day all its predictions are taken together."""
-    lines = [line for line in read_lines(directory) if line["kind"] == "evaluation"]
+    """A row for each evaluation, output and hour, or day that has examples; of a day all its predictions are taken
+    together."""
+    lines = [line for line in read_log(directory.store, LOG) if line["kind"] == "evaluation"]
     if span == "hour":
         return [_row(line, line.get("hour", "")) for line in lines]
-    days: dict[tuple[str, int | None, str], list[dict[str, Any]]] = defaultdict(list)
+    days: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
-        days[line["name"], line.get("shift"), line.get("hour", "")[:10]].append(line)
-    return [_row({**of_day[0], **_together(directory, of_day)}, day) for (_, _, day), of_day in days.items()]
+        if line["num_examples"] > 0:
+            days[line["name"], line.get("output"), line.get("shift"), line.get("hour", "")[:10]].append(line)
+    return [_row({**of_day[0], **_together(directory, of_day)}, day) for (*_, day), of_day in days.items()]
+
+
+def is_measured(rows: Sequence[Row]) -> bool:
+    """Whether there is more to say than the number of examples."""
+    return any(row["mean_target"] is not None for row in rows)
 
 
 def _row(line: dict[str, Any], time: str) -> Row:
-    return {**{column: line.get(column) for column in COLUMNS}, "time": time}
+    name = f"{line['name']} {line['output']}" if "output" in line else line["name"]
+    return {**{column: line.get(column) for column in COLUMNS}, "name": name, "time": time}
 
 
 def _together(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -52,9 +51,10 @@ def _together(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) -> di
         path = _part(line)
         if "target" not in line or directory.store.size(path) is None:
             continue
-        part = pq.read_table(io.BytesIO(directory.store.read(path)), columns=[line["target"], PREDICTION])
+        output = line.get("output", PREDICTION)
+        part = pq.read_table(io.BytesIO(directory.store.read(path)), columns=[line["target"], output])
         targets.append(part[line["target"]].to_numpy())
-        predictions.append(part[PREDICTION].to_numpy())
+        predictions.append(part[output].to_numpy())
     if not targets:
         return {"num_examples": sum(line["num_examples"] for line in lines)}
     return measure(np.concatenate(targets), np.concatenate(predictions))

@@ -93,10 +93,7 @@ def _describe(request: PredictRequest, position: Any) -> dict[str, Any]:
 
 def _lineage(request: PredictRequest, origin: ResultDirectory, source: DataSource) -> list[Source]:
     table = source.inputs[0]
-    return [
-        Source("source", str(request.model.resolve()), origin.id),
-        Source("table", str(table.path), table.table.id, table.table.version),
-    ]
+    return [origin.as_source("source"), open_directory(table.path).as_source("table", table.table.version)]
 
 
 def _features(config: Config, learner: Learner, name: str) -> list[str]:
@@ -159,7 +156,7 @@ class _WriteParts(Callback):
         with self._file as file:
             pass
         hour = {"hour": show_hour(run.uri.hour)} if run.uri.hour is not None else {}
-        run.metrics["evaluation"] = [{"name": "predictions", **hour, **file.quality()}]
+        run.metrics["evaluation"] = [{"name": "predictions", **hour, **quality} for quality in file.qualities()]
 
 
 def _work(

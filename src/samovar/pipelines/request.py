@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from samovar.config import merge, parse_override, read_config
+from samovar.config.place import DIRECTORY_KEYS, named_place
 from samovar.pipelines.script import Script, parse_file_options, read_script
-from samovar.results.directory import CONFIG
+from samovar.results import ResultDirectory
 from samovar.store.disk import Disk
-
-_DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A training."""
+    """A training, or a stage of the user's own."""
 
     tree: Mapping[str, Any]
     """The config, after all overrides."""
@@ -25,8 +24,12 @@ class Request:
     """Where relative paths begin."""
     script: Script
     out: Path
-    """The model directory."""
+    """The result directory."""
     accept_script: bool = False
+    accept_defaults: bool = False
+    """Go on though the code's defaults changed since an earlier run of the config."""
+    replayed: ResultDirectory | None = None
+    """The result that is made again: its versions of tables are read, and its defaults hold."""
     disk: Disk | None = None
     """Another disk below the model directory, for tests."""
 
@@ -37,12 +40,10 @@ def make_request(
     overrides: Sequence[str] = (),
     files: Sequence[str] = (),
     out: Path | None = None,
-    accept_script: bool = False,
+    directory_keys: Sequence[str] = DIRECTORY_KEYS,
 ) -> Request:
+    """The directory is `out`, or named by one of the keys, or by the config's own name."""
     tree = merge(read_config(config), *map(parse_override, overrides))
-    named = next((tree[key] for key in _DIRECTORY_KEYS if isinstance(tree.get(key), str)), config.stem)
-    if config.name == CONFIG and config.with_name("status.json").exists():
-        named = "."  # the config that a directory keeps is that directory's, also when it was copied
-    place = out if out is not None else config.parent / Path(named).expanduser()
+    place = out if out is not None else named_place(config, tree, directory_keys)
     read = read_script(script, parse_file_options(list(files)))
-    return Request(tree, str(config), config.parent, read, place, accept_script)
+    return Request(tree, str(config), config.parent, read, place)

@@ -12,9 +12,9 @@ from typing import Any
 
 from samovar.config import Ledger, Params
 from samovar.errors import BadInput, ConfigError, UnknownKey
+from samovar.results.directory import ALL_FILES, CONFIG
 from samovar.runner import Learner
 
-ALL_FILES = "all_files"
 _MODULE = "samovar_script"
 
 
@@ -38,7 +38,7 @@ class Script:
 def read_script(path: Path, files: Mapping[str, Path] | None = None) -> Script:
     """A script with everything local that it imports, directly or not."""
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file; expected a script with build(params): check --script")
+        raise ConfigError(f"{path}: no such file; expected a Python script: check its path")
     for name, each in (files or {}).items():
         if not each.is_file():
             raise ConfigError(f"--file {name}: {each} is no file; expected one: check its path")
@@ -68,7 +68,7 @@ def parse_file_options(options: list[str]) -> dict[str, Path]:
 
 def _is_in_result(path: Path) -> bool:
     """Whether the script is the copy that a result directory keeps."""
-    return (path.parent / "model_config.json").exists() and (path.parent / ALL_FILES).is_dir()
+    return (path.parent / CONFIG).exists() and (path.parent / ALL_FILES).is_dir()
 
 
 def _homes(path: Path) -> list[Path]:
@@ -116,6 +116,8 @@ def load_script(script: Script) -> ModuleType:
     """The script as a module; errors in it point to the user's own file."""
     for name in script.modules:
         sys.modules.pop(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."), None)
+    if _is_in_result(script.path):  # compiled modules would be extra files of a finished result
+        sys.dont_write_bytecode = True
     for home in reversed(_homes(script.path)):
         if str(home) not in sys.path:
             sys.path.insert(0, str(home))
@@ -148,8 +150,10 @@ def build(script: Script, section: Mapping[str, Any]) -> Built:
         )
     unread = ledger.unread(section, "model")
     if unread:
+        best = ledger.nearest_absent(unread[0])
+        guess = f"did you mean {best!r}? Otherwise " if best else "mend its name, "
         raise UnknownKey(
             f"config: {', '.join(unread)}: the script read no such key; expected every key of `model` to be used: "
-            f'mend its name, remove it, or call params.retired("{unread[0].removeprefix("model.")}")'
+            f'{guess}remove it, or call params.retired("{unread[0].removeprefix("model.")}")'
         )
     return Built(learner, ledger)

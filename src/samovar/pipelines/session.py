@@ -15,6 +15,7 @@ from samovar.callbacks import (
     NanGuard,
     PolicyClock,
     Progress,
+    ReaderWatch,
     Signals,
     Snapshotter,
     StopFile,
@@ -23,7 +24,6 @@ from samovar.callbacks import (
     TtlFilter,
 )
 from samovar.callbacks.stop_file import NAME as STOP_FILE
-from samovar.config import Ledger, changed_defaults, parse_config
 from samovar.errors import Stopped
 from samovar.pipelines.script import Built
 from samovar.pipelines.stages import Course, Stage, lay_course
@@ -31,7 +31,6 @@ from samovar.results import OpenResult, open_directory
 from samovar.runner import Callback, Loader, MinibatchWorkerPool, Run, Runner
 
 POLL_SECONDS = 1.0
-PARAMS = "params.json"
 
 
 @dataclass
@@ -45,7 +44,7 @@ class Session:
     def run(self) -> None:
         """To the finish, or to `Stopped`."""
         config, learner = self.stage.config, self.built.learner
-        self._write_ledger()
+        self.result.write_params(self.built.ledger.to_dict())
         seeds.set_seed(seeds.derive(config.seed, "run"))  # however long `build` and the directory drew from them
         with ExitStack() as stack:
             signals = stack.enter_context(Signals())
@@ -57,21 +56,22 @@ class Session:
             self._restore(run)
             self._tell([*self.result.notes, *course.notes])
             loader = stack.enter_context(Loader(course.features, course.targets))
+            stack.enter_context(self._watch_over(loader, run.callbacks))
             Runner(pool, loader, run.callbacks).run(run, course.uris)
             self.result.finish(run.state_dict(is_final=True), run.position)
+
+    def _watch_over(self, loader: Loader, callbacks: list[Callback]) -> ReaderWatch:
+        evaluations = [each for each in callbacks if isinstance(each, LaggedEvaluation)]
+
+        def loaders() -> list[Loader]:
+            return [loader, *(other for each in evaluations for other in each.loaders)]
+
+        return ReaderWatch(loaders, lambda text: self._tell([text]))
 
     def _tell(self, notes: list[str]) -> None:
         if self.console is not None:
             for note in notes:
                 self.console.print(note, markup=False)
-
-    def _write_ledger(self) -> None:
-        store = self.result.directory.store
-        if store.size(PARAMS) is not None:
-            old = Ledger.from_dict(parse_config(store.read(PARAMS).decode(), PARAMS))
-            for change in changed_defaults(old, self.built.ledger):
-                self.result.notes.append(f"the default of {change.path} changed: {change.old} → {change.new}")
-        self.result.write_params(self.built.ledger.to_dict())
 
     def _restore(self, run: Run) -> None:
         snapshot = self.result.restore()

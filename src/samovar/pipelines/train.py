@@ -14,6 +14,7 @@ from rich.console import Console
 
 from samovar import seeds
 from samovar.config import flatten
+from samovar.pipelines.drift import Earlier, find_earlier, judge_defaults
 from samovar.pipelines.effective import make_effective
 from samovar.pipelines.inputs import TableOpener
 from samovar.pipelines.request import Request
@@ -45,16 +46,32 @@ def train(request: Request, console: Console | None = None) -> Trained:
         return Trained(
             request.out, True, begin(directory, Plan(KIND, effective, sources=_known(directory, effective))).notes
         )
-    opener = TableOpener(request.folder, directory, is_followed(config))
+    opener = TableOpener(request.folder, request.replayed or directory, is_followed(config))
     stage = open_stage(config, opener)
-    built = None if directory.is_created else build_learner(config, request.script)
-    if built is not None:
-        lay_course(stage, built.learner, lambda: None)  # finds columns that the model asks for in vain
-    with begin(directory, _plan(request, effective, stage, directory), accept_script=request.accept_script) as result:
+    plan = _plan(request, effective, stage, directory)
+    ready = None
+    if not directory.is_created:  # a mistake found here leaves nothing behind
+        ready = _build(request, config, find_earlier(plan, request.out, request.replayed))
+        lay_course(stage, ready.built.learner, lambda: None)  # finds columns that the model asks for in vain
+    with begin(directory, plan, accept_script=request.accept_script) as result:
         if result.is_finished:
             return Trained(request.out, True, result.notes)
-        Session(result, stage, built or build_learner(config, request.script), request.out, console).run()
+        ready = ready or _build(request, config, Earlier.of(directory))
+        result.notes += ready.notes
+        Session(result, stage, ready.built, request.out, console).run()
         return Trained(request.out, False, result.notes)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    built: Built
+    notes: Sequence[str]
+    """Defaults that changed, and that the user accepts."""
+
+
+def _build(request: Request, config: Config, earlier: Earlier | None) -> _Ready:
+    built = build_learner(config, request.script)
+    return _Ready(built, judge_defaults(earlier, built.ledger, request.accept_defaults))
 
 
 def build_learner(config: Config, script: Script) -> Built:
@@ -85,7 +102,7 @@ def _origin(path: str, directory: ResultDirectory) -> Source:
     recorded = next((source for source in known if source.key == "init_from"), None)
     if recorded is not None and recorded.path == path and not Path(path).exists():
         return recorded
-    return Source("init_from", path, open_directory(path).id)
+    return open_directory(path).as_source("init_from")
 
 
 def _known(directory: ResultDirectory, effective: Mapping[str, Any]) -> list[Source]:

@@ -1,7 +1,6 @@
 """`verify-resume`: one run straight, one killed again and again at random instants; both must end with the same bytes.
 
-What is compared is the exactness contract: every file of model/ and evaluation/, the metrics log, and TensorBoard's
-(tag, step, value).
+What is compared is the exactness contract (contract.py).
 """
 
 import importlib
@@ -11,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from samovar.callbacks.event_file import read_scalars
-from samovar.callbacks.metrics_log import LOG as METRICS
-from samovar.callbacks.tensorboard import LOG as EVENTS
 from samovar.config import merge
 from samovar.errors import SamovarError, UserError
 from samovar.pipelines.child import Ended, run_in_child
+from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.request import Request
 from samovar.pipelines.train import train
 from samovar.results import ResultDirectory, open_directory
@@ -121,23 +118,6 @@ def _count_snapshots(out: Path) -> int:
 def _count_uris(out: Path) -> int:
     finished = open_directory(out).store.attributes().values["finished"]
     return int(finished["position"]["next_uri"])
-
-
-def contract_of(out: Path) -> dict[str, object]:
-    """Everything that must be the same, by name."""
-    store = open_directory(out).store
-    paths = [entry.path for root in ("model", "evaluation") for entry in store.list(root)]
-    kept: dict[str, object] = {path: store.read(path) for path in [*paths, f"logs/{METRICS}"]}
-    kept[f"logs/{EVENTS}"] = list(read_scalars(store.read(f"logs/{EVENTS}")))
-    return kept
-
-
-def compare(expected: dict[str, object], found: dict[str, object]) -> list[str]:
-    """One line a difference."""
-    lines = [f"{path}: is missing" for path in sorted(expected.keys() - found.keys())]
-    lines += [f"{path}: should not be there" for path in sorted(found.keys() - expected.keys())]
-    both = sorted(expected.keys() & found.keys())
-    return lines + [f"{path}: differs" for path in both if repr(expected[path]) != repr(found[path])]
 
 
 def _failed(what: str, ended: Ended) -> SamovarError:

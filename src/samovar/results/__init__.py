@@ -3,6 +3,7 @@
 from samovar.results.arrays import StreamedArray
 from samovar.results.directory import Link, ResultDirectory, open_directory
 from samovar.results.lineage import Lineage, Source
+from samovar.results.logs import read_log
 from samovar.results.open_result import OpenResult, Plan, begin
 from samovar.results.snapshot import Snapshot
 from samovar.results.status import Status
@@ -19,4 +20,5 @@ __all__ = [
     "StreamedArray",
     "begin",
     "open_directory",
+    "read_log",
 ]

@@ -151,6 +151,15 @@ class ArraysFile:
             ) from error
         self._data = data[8 + size :]
 
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._places)
+
+    def raw(self, name: str) -> memoryview:
+        """The bytes of an array."""
+        start, stop = self._places[name]
+        return self._data[start:stop]
+
     def load(self, name: str, kind: str, dtype: str, shape: list[int]) -> object:
         """An array as it was stored: the same kind, type and shape, in private writable memory."""
         start, stop = self._places[name]

@@ -3,20 +3,27 @@ back. Knows names and lengths, not what is inside.
 
     logs/metrics/000001.jsonl …   sealed segments, one a snapshot, until the finish joins them into logs/metrics.jsonl
     evaluation/…                  part files, named by place
+    files/…                       what a user's stage wrote itself, as plain files; taken in at the finish
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import PurePosixPath
 
 from samovar.errors import BadPath, Damaged
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.store import Store, Tail
 
-ROOTS = ("logs", "evaluation", "model")
+FILES = "files"
+ROOTS = ("logs", "evaluation", "model", FILES)
 """The only places that are rolled back; nothing else in a directory is ever removed."""
 
 Inventory = Mapping[str, FileRecord]
+
+_CLOSERS = 4  # disks make several files durable in the time of one
+_MOST_CLOSING = 16
 
 
 class Artifacts:
@@ -26,6 +33,8 @@ class Artifacts:
         self._store = store
         self._files: dict[str, FileRecord] = {}
         self._tails: dict[str, Tail] = {}
+        self._closers: ThreadPoolExecutor | None = None
+        self._closing: deque[tuple[str, CheckedWriter, Future[None]]] = deque()
 
     @property
     def inventory(self) -> Inventory:
@@ -42,19 +51,52 @@ class Artifacts:
                 )
         for path in found.keys() - inventory.keys():
             self._store.remove(path)
+        if not any(path.startswith(f"{FILES}/") for path in inventory):
+            self._store.remove_tree(FILES)  # with its empty folders, which would stand in the way of `mkdir`
         self._close_tails()
         self._files = dict(inventory)
 
     @contextmanager
     def create(self, path: str) -> Iterator[CheckedWriter]:
         """A part file; it belongs to the run when it is whole."""
+        with self._open(path) as writer:
+            yield writer
+        self._files[path] = writer.record
+
+    @contextmanager
+    def create_beside(self, path: str) -> Iterator[CheckedWriter]:
+        """The same, but the caller does not wait for the disk: the next commit does, and tells what went wrong."""
+        with ExitStack() as stack:
+            writer = stack.enter_context(self._open(path))
+            yield writer
+            whole = stack.pop_all()
+        while len(self._closing) >= _MOST_CLOSING:
+            self._settle_oldest()
+        self._closers = self._closers or ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close")
+        self._closing.append((path, writer, self._closers.submit(whole.close)))
+
+    def _open(self, path: str) -> CheckedWriter:
         if PurePosixPath(path).parts[:1] not in [(root,) for root in ROOTS]:
             raise BadPath(
                 f"{path}: artifacts live in {', '.join(ROOTS)}; expected a path in one of them: move it there"
             )
-        with CheckedWriter(self._store, path) as writer:
-            yield writer
+        return CheckedWriter(self._store, path)
+
+    def _settle_oldest(self) -> None:
+        path, writer, closing = self._closing.popleft()
+        closing.result()
         self._files[path] = writer.record
+
+    def close(self) -> None:
+        """Wait until nothing is written any more. What no commit has asked for does not count, whole or not."""
+        if self._closers is not None:
+            self._closers.shutdown()
+
+    def adopt(self) -> None:
+        """Take in the plain files that a stage wrote below `files`."""
+        self._store.settle(FILES)
+        for entry in self._store.list(FILES):
+            self._files[entry.path] = FileRecord.of(self._store.map(entry.path))
 
     def append(self, log: str, line: bytes) -> None:
         """Add to the open end of a log, for example `metrics.jsonl`."""
@@ -63,7 +105,9 @@ class Artifacts:
         self._tails[log].append(line)
 
     def seal(self) -> None:
-        """Turn the open ends into segments that count from the next commit on."""
+        """Turn the open ends into segments that count from the next commit on, and wait for files beside."""
+        while self._closing:
+            self._settle_oldest()
         for log in sorted(self._tails):
             content = self._tails[log].content()
             if content:

@@ -2,33 +2,38 @@
 
 model_config.json   the effective config; when it exists, the directory is created
 script.py  all_files/  environment.json  lineage.json  params.json  status.json
-snapshot/  evaluation/  logs/  model/  inventory.json  external_stuff/
+snapshot/  evaluation/  logs/  model/  files/  inventory.json  external_stuff/
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from samovar.config import parse_config
+from samovar.config import Ledger, parse_config
 from samovar.errors import Damaged, NotOurs
 from samovar.results.checked import FileRecord, map_checked
-from samovar.results.lineage import Lineage, Source, result_id
+from samovar.results.lineage import Lineage, Source, content_of, result_id
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
 from samovar.results.state import read_state
-from samovar.results.status import Status
+from samovar.results.status import State, Status
 from samovar.store import LeaseState, LocalStore, Store, lease_state
 
 CONFIG = "model_config.json"
+SCRIPT = "script.py"
+ALL_FILES = "all_files"
 ENVIRONMENT = "environment.json"
 INVENTORY = "inventory.json"
+PARAMS = "params.json"
 EXTERNAL = "external_stuff"
 FINISHED = "finished"  # the attribute: the inventory's record, and the position
 
-LinkState = Literal["good", "missing", "unfinished", "changed", "circle", "raw files"]
+LinkState = Literal["good", "live", "missing", "unfinished", "changed", "circle", "raw files"]
+Condition = State | Literal["dead", "silent"]
+"""dead: it was running, and its process is gone; silent: its process is there, but gives no sign of life."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,12 @@ class Link:
     depth: int
     source: Source
     state: LinkState
+    origin: "ResultDirectory | None" = None
+    """What is there now; None when nothing is, for raw files, and where a circle closes."""
+
+    @property
+    def is_stale(self) -> bool:
+        return self.state not in ("good", "live", "raw files")
 
 
 class ResultDirectory:
@@ -70,10 +81,31 @@ class ResultDirectory:
         return code
 
     @property
+    def content(self) -> dict[str, Any]:
+        """What decides its bytes: config, inputs by id, code."""
+        return content_of(self.lineage.kind, self.config, self.lineage.sources, self.code)
+
+    @property
     def id(self) -> str:
         """Of its content; a live table, which grows, has said its own."""
         own: str | None = self.store.attributes().values.get("id")
-        return own or result_id(self.lineage.kind, self.config, self.lineage.sources, self.code)
+        return own or result_id(self.content)
+
+    @property
+    def is_live(self) -> bool:
+        """A table that grows, and so is never finished."""
+        return not self.is_finished and "version" in self.store.attributes().values
+
+    def as_source(self, key: str, version: int | None = None) -> Source:
+        """This result as one that another is made from."""
+        return Source(key, str(Path(self.name).resolve()), self.id, version, content=self.content)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The parameters that its code read; None while nobody has kept them."""
+        if self.store.size(PARAMS) is None:
+            return None
+        return Ledger.from_dict(parse_config(self.store.read(PARAMS).decode(), f"{self.name}/{PARAMS}"))
 
     @property
     def status(self) -> Status | None:
@@ -88,19 +120,28 @@ class ResultDirectory:
         environment: dict[str, Any] = json.loads(self.store.read(ENVIRONMENT))
         return environment
 
-    def describe_state(self) -> str:
-        """One line: what it is doing, or what became of it."""
+    @property
+    def condition(self) -> Condition:
+        """What it is doing, or what became of it, in one word."""
         if self.is_finished:
             return "finished"
         status, lease = self.status, self.lease
         if lease.is_held:
-            return f"running, held by {lease.holder}"
+            return "running"
         if status is None:
-            return "created, nothing done yet"
+            return "created"
         if status.state == "running":
-            how = "silent" if lease.liveness == "silent" else "dead"
-            return f"{how}: {status.holder} was running, last seen {status.heartbeat}; start it again to go on"
+            return "silent" if lease.liveness == "silent" else "dead"
         return status.state
+
+    def describe_state(self) -> str:
+        """The same in one line."""
+        condition, status = self.condition, self.status
+        if condition == "running":
+            return f"running, held by {self.lease.holder}"
+        if condition in ("silent", "dead") and status is not None:
+            return f"{condition}: {status.holder} was running, last seen {status.heartbeat}; start it again to go on"
+        return "created, nothing done yet" if condition == "created" and status is None else condition
 
     def sizes(self) -> dict[str, int]:
         """Bytes by top-level name."""
@@ -111,7 +152,7 @@ class ResultDirectory:
 
     def chain(self) -> list[Link]:
         """All sources, and theirs, depth first."""
-        return list(_follow(self, 0, ()))
+        return list(follow(self.lineage.sources, (str(Path(self.name).resolve()),)))
 
     def inventory(self) -> dict[str, FileRecord]:
         """All files of a finished result, with what they must be."""
@@ -153,8 +194,10 @@ def open_directory(path: Path | str) -> ResultDirectory:
     return result
 
 
-def _follow(result: ResultDirectory, depth: int, above: tuple[str, ...]) -> Iterator[Link]:
-    for source in result.lineage.sources:
+def follow(sources: Iterable[Source], above: tuple[str, ...]) -> Iterator[Link]:
+    """Sources and theirs, depth first; `above` are the paths that led here, the first of them the result itself."""
+    depth = len(above) - 1
+    for source in sources:
         if source.is_raw or source.path in above:
             yield Link(depth, source, "raw files" if source.is_raw else "circle")
             continue
@@ -163,11 +206,11 @@ def _follow(result: ResultDirectory, depth: int, above: tuple[str, ...]) -> Iter
         except NotOurs:
             yield Link(depth, source, "missing")
             continue
-        yield Link(depth, source, _state_of(origin, source))
-        yield from _follow(origin, depth + 1, (*above, source.path))
+        yield Link(depth, source, _state_of(origin, source), origin)
+        yield from follow(origin.lineage.sources, (*above, source.path))
 
 
 def _state_of(origin: ResultDirectory, source: Source) -> LinkState:
     if origin.id != source.id:
         return "changed"
-    return "good" if origin.is_finished else "unfinished"
+    return "live" if origin.is_live else "good" if origin.is_finished else "unfinished"

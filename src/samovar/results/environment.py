@@ -4,11 +4,18 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from samovar.config import MISSING, flatten
+from samovar.config.diff import diff_flat
+from samovar.config.values import Tree
+
+_THAT_MATTER = ("python", "cpu", "packages", "threads", "devices")
+_NO_BITS = ("threads.cores",)  # how many are used stands in the config
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 
 
@@ -25,16 +32,30 @@ def capture_environment(code_folder: Path | None = None) -> dict[str, Any]:
             "torch": torch.get_num_threads() if torch is not None else None,
             "environment": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
         },
+        "devices": _devices(torch),
         "git": _git_state(code_folder) if code_folder is not None else None,
     }
 
 
-def changed_versions(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs in a way that may give other bits, one line each."""
-    lines = [f"{key}: {old[key]} → {new[key]}" for key in ("python", "cpu") if old[key] != new[key]]
-    names = sorted(old["packages"].keys() & new["packages"].keys())
-    versions = [(name, old["packages"][name], new["packages"][name]) for name in names]
-    return lines + [f"{name}: {before} → {after}" for name, before, after in versions if before != after]
+def flat_environment(environment: Mapping[str, Any]) -> Tree:
+    """What may change a result, laid flat for a diff: python, cpu, packages, threads, devices. Not the git state: the
+    code itself is kept."""
+    return flatten({key: environment[key] for key in _THAT_MATTER if environment.get(key) is not None})
+
+
+def changed_environment(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs in a way that may give other bits, one line each; what one of the two does not know is left out."""
+    before, after = flat_environment(old), flat_environment(new)
+    rows = diff_flat({"old": before, "new": after}).rows.items()
+    changed = [(key, pair) for key, pair in rows if MISSING not in pair and None not in pair and key not in _NO_BITS]
+    return [f"{key.removeprefix('packages.')}: {pair[0]} → {pair[1]}" for key, pair in changed]
+
+
+def _devices(torch: Any) -> list[str] | None:
+    """The accelerators in use. Asking an unused CUDA would start it on every device."""
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
 @cache

@@ -24,6 +24,8 @@ class Source:
     """Of a table that grows; the id stays the same."""
     is_raw: bool = False
     """Raw files: the chain ends here."""
+    content: Mapping[str, Any] | None = None
+    """What the id of an earlier result stood for, so that it can be told later what changed."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,14 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def result_id(kind: str, config: Mapping[str, Any], sources: Sequence[Source], code: Mapping[str, str]) -> str:
-    """The same for every directory that must hold the same bytes, wherever it lies."""
+def content_of(
+    kind: str, config: Mapping[str, Any], sources: Sequence[Source], code: Mapping[str, str]
+) -> dict[str, Any]:
+    """All that decides the bytes of a result."""
     inputs = {source.key: source.id for source in sources}
-    content = {"kind": kind, "config": identity(config, inputs), "inputs": inputs, "code": dict(code)}
+    return {"kind": kind, "config": identity(config, inputs), "inputs": inputs, "code": dict(code)}
+
+
+def result_id(content: Mapping[str, Any]) -> str:
+    """The same for every directory that must hold the same bytes, wherever it lies."""
     return digest(json.dumps(content, sort_keys=True).encode())[:32]

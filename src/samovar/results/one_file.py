@@ -59,7 +59,7 @@ def load_tree(path: Path) -> Any:
             return decode_tree(
                 document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
             )
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise NotOurs(
             f"{path}: is no file of Samovar, or it is damaged ({error}); expected one that it saved: check the name, "
             "or restore a copy"

@@ -23,8 +23,18 @@ from samovar.config import compare, dump_config, to_csv
 from samovar.errors import Conflict, Damaged, NotOurs, Stopped
 from samovar.results.artifacts import Artifacts
 from samovar.results.checked import CheckedWriter, FileRecord, write_checked
-from samovar.results.directory import CONFIG, ENVIRONMENT, EXTERNAL, FINISHED, INVENTORY, ResultDirectory
-from samovar.results.environment import capture_environment, changed_versions
+from samovar.results.directory import (
+    ALL_FILES,
+    CONFIG,
+    ENVIRONMENT,
+    EXTERNAL,
+    FINISHED,
+    INVENTORY,
+    PARAMS,
+    SCRIPT,
+    ResultDirectory,
+)
+from samovar.results.environment import capture_environment, changed_environment
 from samovar.results.lineage import FILE as LINEAGE
 from samovar.results.lineage import Lineage, Source, digest
 from samovar.results.snapshot import FOLDER as SNAPSHOTS
@@ -60,8 +70,8 @@ class Plan:
 
     @property
     def code_files(self) -> dict[str, bytes]:
-        script = {} if self.script is None else {"script.py": self.script}
-        return {**script, **{f"all_files/{name}": data for name, data in self.files.items()}}
+        script = {} if self.script is None else {SCRIPT: self.script}
+        return {**script, **{f"{ALL_FILES}/{name}": data for name, data in self.files.items()}}
 
     @property
     def lineage(self) -> Lineage:
@@ -117,6 +127,15 @@ class OpenResult:
         write_snapshot(self._store, lease, tree, position, self._artifacts.inventory)
         self._say(position=position)
 
+    def check(self) -> None:
+        """`LeaseLost` when another process took the directory over."""
+        self._working()
+
+    def adopt_files(self) -> None:
+        """Count the plain files that a stage wrote below `files/`; they belong to the result from the finish on."""
+        self._working()
+        self._artifacts.adopt()
+
     def append(self, log: str, line: Mapping[str, Any]) -> None:
         """Add a line to a log, for example `metrics.jsonl`; it is kept from the next snapshot on."""
         self.append_bytes(log, json.dumps(line).encode() + b"\n")
@@ -132,6 +151,13 @@ class OpenResult:
         with self._artifacts.create(path) as writer:
             yield writer
 
+    @contextmanager
+    def create_beside(self, path: str) -> Iterator[CheckedWriter]:
+        """The same without waiting for the disk; the next snapshot, or the finish, waits for it."""
+        self._working()
+        with self._artifacts.create_beside(path) as writer:
+            yield writer
+
     def commit(self, **values: Any) -> None:
         """Set attributes of the directory, if it is still ours: for stages with commits of their own."""
         self._working().commit(**values)
@@ -139,7 +165,7 @@ class OpenResult:
     def write_params(self, ledger: Mapping[str, Any]) -> None:
         """Keep the ledger of parameters that were read."""
         self._held()
-        write_file(self._store, "params.json", dump_config(ledger).encode())
+        write_file(self._store, PARAMS, dump_config(ledger).encode())
 
     def finish(self, tree: object | None, position: Any, files: Mapping[str, FileRecord] | None = None) -> None:
         """Write the final model, if there is one, and say that all is done. `files` are others that belong to the
@@ -147,13 +173,22 @@ class OpenResult:
         lease = self._working()
         self._artifacts.join()
         model = write_state(self._store, "model", tree) if tree is not None else {}
-        inventory = {**self._artifacts.inventory, **model, **(files or {})}
+        inventory = {**self._artifacts.inventory, **model, **(files or {}), **self._origins()}
         text = json.dumps({path: asdict(record) for path, record in sorted(inventory.items())}, indent=1)
         record = write_checked(self._store, INVENTORY, text.encode())
         lease.commit(**{FINISHED: {"inventory": asdict(record), "position": position}})
         lease.stop_beating()
         _clean_after_finish(self.directory, inventory)
         self._say("finished", position=position)
+
+    def _origins(self) -> dict[str, FileRecord]:
+        """What the result was made from, as the directory keeps it: config, code, environment, ledger."""
+        changes = range(1, len(self._store.attributes().values.get("script_changes", [])) + 1)
+        scripts = [SCRIPT, *(_archive_name(SCRIPT, number) for number in changes)]
+        folders = [ALL_FILES, *(f"{ALL_FILES}.{number}" for number in changes)]
+        names = [CONFIG, ENVIRONMENT, LINEAGE, PARAMS, *scripts, *folders]
+        paths = [entry.path for name in names for entry in self._store.list(name)]
+        return {path: FileRecord.of(self._store.read(path)) for path in paths}
 
     # Beginning and ending
 
@@ -166,7 +201,7 @@ class OpenResult:
         else:
             self.notes += _check_config(self.directory, self._plan)
             self._check_script(accept_script)
-            changes = changed_versions(self.directory.environment, capture_environment())
+            changes = changed_environment(self.directory.environment, capture_environment())
             self.notes += [f"not the same as when this began, so bits may differ: {change}" for change in changes]
         remove_uncommitted(self._store, committed_snapshots(self._store))
 
@@ -202,7 +237,8 @@ class OpenResult:
         position = read_manifest(self._store, snapshots[0])["position"] if snapshots else None
         changes.append({"number": number, "files": changed, "position": position})
         self._held().commit(code=new, script_changes=changes)
-        self.notes.append(f"the code changed at position {position}: {', '.join(changed)}; the old is kept")
+        when = "before the first snapshot" if position is None else f"at position {position}"
+        self.notes.append(f"the code changed {when}: {', '.join(changed)}; the old is kept")
 
     def start(self, heartbeat_seconds: float | None) -> None:
         self._say("running")
@@ -217,6 +253,7 @@ class OpenResult:
     ) -> None:
         if self._lease is None:
             return
+        self._artifacts.close()
         self._lease.stop_beating()
         try:
             if not self.directory.is_finished:
@@ -335,6 +372,6 @@ def _check_config(directory: ResultDirectory, plan: Plan) -> list[str]:
 
 
 def _archive_name(name: str, number: int) -> str:
-    if name == "script.py":
+    if name == SCRIPT:
         return f"script.{number}.py"
-    return name.replace("all_files/", f"all_files.{number}/", 1)
+    return name.replace(f"{ALL_FILES}/", f"{ALL_FILES}.{number}/", 1)

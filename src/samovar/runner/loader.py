@@ -29,6 +29,8 @@ class Loader:
     features: Sequence[str]
     targets: Sequence[str]
     keys: Sequence[str] = ()
+    waiting_for: tuple[Uri, int] | None = field(default=None, init=False)
+    """The minibatch of a URI that is not there yet; None while nobody waits."""
     _open: _Reading | None = field(default=None, init=False, repr=False)
 
     @property
@@ -40,8 +42,10 @@ class Loader:
         if uri.num_batches == 0:
             return
         reading = self._reading_at(uri.stream, uri.first)
-        for _ in range(uri.num_batches):
+        for number in range(uri.num_batches):
+            self.waiting_for = (uri, number)
             record = next(reading.records, None)
+            self.waiting_for = None
             if record is None:
                 raise Damaged(
                     f"{uri.name}: its minibatches end at number {reading.next - uri.first}; expected "

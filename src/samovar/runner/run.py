@@ -9,6 +9,7 @@ run        next URI, counts, losses of the epoch so far, why it ended
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from samovar.embeddings import final_state
 from samovar.errors import Conflict, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback, name_callbacks
-from samovar.runner.hash_tables import find_hash_tables
+from samovar.runner.hash_tables import HashTables, find_hash_tables
 from samovar.runner.learner import Learner, Loss, Optimizer
 from samovar.runner.record import MinibatchRecord
 from samovar.runner.uri import Uri
@@ -36,7 +37,6 @@ class Run:
         self.learner = learner
         self.policies = dict(learner.named_policies if policies is None else policies)
         self.callbacks = list(callbacks)
-        self.hash_tables = find_hash_tables(learner.model)
         self.uri: Uri | None = None
         self.record: MinibatchRecord | None = None
         self.loss: float | None = None
@@ -61,6 +61,10 @@ class Run:
     @property
     def model(self) -> torch.nn.Module:
         return self.learner.model
+
+    @cached_property
+    def hash_tables(self) -> list[HashTables]:
+        return find_hash_tables(self.model)
 
     @property
     def optimizers(self) -> dict[str, Optimizer]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from samovar.runner.record import MinibatchRecord
 from samovar.tables import Part, Record, Table, read_merged
+from samovar.tables.hours import show_hour
 
 Records: TypeAlias = Generator[Record | MinibatchRecord, None, None]
 """Records of which the loader takes columns, or minibatches that are complete."""
@@ -23,6 +24,10 @@ class Stream(ABC):
     @abstractmethod
     def open(self, first: int, columns: Sequence[str]) -> Records:
         """The minibatches from number `first` on. Closing it ends all reading ahead."""
+
+    def place_of(self, number: int) -> str:
+        """Where a minibatch comes from, for people."""
+        return f"minibatch {number}"
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,10 @@ class TableStream(Stream):
         ) as reader:
             yield from reader
 
+    def place_of(self, number: int) -> str:
+        row = self.rows[number]
+        return f"row {row} of {self.table.name}, in its file {self.table.file_of(row)}"
+
 
 @dataclass(frozen=True, eq=False)
 class MergedStream(Stream):
@@ -87,6 +96,11 @@ class MergedStream(Stream):
         for number, record in enumerate(records):
             if number >= skipped:
                 yield record
+
+    def place_of(self, number: int) -> str:
+        hour, number_in_hour = self._hour_of(number)
+        names = ", ".join(part.table.name for part in self.parts)
+        return f"minibatch {number_in_hour} of {show_hour(hour)} in each of {names}"
 
     def _hour_of(self, first: int) -> tuple[int, int]:
         """The hour of a minibatch, and its number in the hour."""

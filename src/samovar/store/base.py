@@ -149,6 +149,10 @@ class Store(ABC):
         """The size of a file, None when there is none."""
         return next((entry.size for entry in self.list(path) if entry.path == path), None)
 
+    def settle(self, directory: str) -> None:
+        """Make durable what others wrote below a directory as plain files; where there are none, nothing."""
+        return
+
     def stamp(self, path: str) -> Hashable | None:
         """Another one after each change of a file; None where that cannot be known."""
         return None

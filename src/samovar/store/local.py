@@ -99,6 +99,22 @@ class LocalStore(Store):
                 path = Path(item.path).relative_to(self.root).as_posix()
                 yield Entry(path, item.stat(follow_symlinks=False).st_size)
 
+    def settle(self, directory: str) -> None:
+        with self._translated("settle", directory):
+            for folder, folders, names in os.walk(self._place(directory), topdown=False):
+                place = Path(folder).relative_to(self.root).as_posix()
+                files = [self._file(f"{place}/{name}") for name in [*folders, *names]][len(folders) :]  # refuses links
+                for file in files:
+                    self._sync_file(file)
+                self._disk.fsync_folder(Path(folder))
+
+    def _sync_file(self, file: Path) -> None:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._disk.fsync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+
     def remove(self, path: str) -> None:
         target = self._file(path)
         with self._translated("remove", path), suppress(FileNotFoundError):

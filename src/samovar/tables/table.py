@@ -86,6 +86,16 @@ class Table:
             rows[entry.hour] = range(start, entry.first_row + entry.num_rows)
         return rows
 
+    def file_of(self, row: int) -> str:
+        """The path of the file that holds a row."""
+        last = 0
+        for manifest in self._manifests:
+            for entry in manifest.segment.files:
+                last += entry.num_rows
+                if row < last:
+                    return entry.path
+        raise BadInput(f"{self.name}: row {row} was asked for; it has {last}: choose rows inside it")
+
     def rows_between(self, start_hour: int, end_hour: int) -> range:
         """Rows of the hours [start_hour, end_hour)."""
         found = [rows for hour, rows in self.hours.items() if hour is not None and start_hour <= hour < end_hour]

@@ -52,6 +52,8 @@ def write_segment(
     threads: int = 2,
 ) -> Segment:
     """Write all minibatches; gives the segment that a manifest may name."""
+    for name in {HOUR, NUM_EXAMPLES}.intersection(schema.names):
+        raise BadInput(f"column {name!r}: a table keeps its own column of that name; expected another: rename yours")
     tally = _Tally(first_row)
     files: list[FileEntry] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:

@@ -5,7 +5,9 @@ from typing import Any
 
 import torch
 
+from samovar.data.batches import read_item
 from samovar.errors import BadInput
+from samovar.trainer.part import Part
 
 NUM_EXAMPLES = 1000
 """So many of the first examples are looked at."""
@@ -30,10 +32,11 @@ def gather_targets(dataset: Any) -> torch.Tensor:
     """The targets of the first examples, [examples, …]."""
     found = []
     for index in range(min(NUM_EXAMPLES, len(dataset))):
-        item = dataset[index]
+        number = int(dataset.indices[index]) if isinstance(dataset, Part) else index
+        item = read_item(dataset.dataset if isinstance(dataset, Part) else dataset, number)
         if not isinstance(item, list | tuple) or len(item) not in (2, 3):
             raise BadInput(
-                f"dataset: example {index} has no target; expected (input, target) or (input, weight, target): "
+                f"dataset: example {number} has no target; expected (input, target) or (input, weight, target): "
                 "give targets, or set regression_flags and scale of the data set"
             )
         found.append(torch.as_tensor(item[-1]))
@@ -58,6 +61,11 @@ def find_columns(targets: torch.Tensor | None, flags: Any = None, scale: Any = N
         kinds = [_kind(values, is_whole) for values in by_column]
     else:
         kinds = [int(flag) for flag in torch.as_tensor(flags).reshape(-1).tolist()]
+        if any(kind < 0 or kind == 2 for kind in kinds):
+            raise BadInput(
+                f"MixedCriterion: regression_flags {kinds}; expected 1 for a number, 0 for yes or no (also for two "
+                "classes), 3 or more for so many classes: mend them"
+            )
     if scale is not None:
         means, stds = (torch.as_tensor(each, dtype=torch.float64).reshape(-1).tolist() for each in scale)
         means, stds = (each * len(kinds) if len(each) == 1 else each for each in (means, stds))

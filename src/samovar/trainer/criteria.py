@@ -68,6 +68,7 @@ class MixedCriterion:
         target = _fit(output, target)
         clean = target.nan_to_num(nan=0.0) if target.is_floating_point() else target.to(output.dtype)
         if columns.kinds[0] == 0:
+            _check_shares(clean)
             return functional.binary_cross_entropy_with_logits(output, clean, reduction="none"), target
         mean, std = (_spread(each, output) for each in (columns.means, columns.stds))
         if unscaled:
@@ -145,12 +146,23 @@ def _fit(output: Any, target: Any) -> Any:
         )
     if output.shape == target.shape:
         return target
-    if output.numel() == target.numel() and output.shape[:1] == target.shape[:1]:
+    if [size for size in output.shape if size != 1] == [size for size in target.shape if size != 1]:
         return target.reshape(output.shape)
     raise BadInput(
         f"net: its output has the shape {list(output.shape)}, the target {list(target.shape)}; expected the same "
         "shape: change the last layer of the net, or the targets of the data set"
     )
+
+
+def _check_shares(target: torch.Tensor) -> None:
+    if target.numel() == 0:
+        return
+    low, high = (float(each) for each in target.aminmax())
+    if low < 0 or high > 1:
+        raise BadInput(
+            f"target: found {low if low < 0 else high:g} in a column of yes or no, as its first examples were; "
+            "expected 0 to 1: set regression_flags of the data set to 1 for a column of numbers"
+        )
 
 
 def _spread(values: tuple[float, ...], output: torch.Tensor) -> Any:

@@ -1,6 +1,5 @@
 """`<name>.pt`: weights of a net, and what turns its outputs into predictions. Weights and JSON, no code."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import torch
 
 from samovar.errors import BadInput, NotOurs
 from samovar.results.one_file import load_tree, save_tree
+from samovar.results.tree import encode_tree
 from samovar.trainer.criteria import MixedCriterion
 
 KIND = "PytorchTrainer"
@@ -51,11 +51,14 @@ def path_of(name: str | Path) -> Path:
 
 
 def plain(value: Any) -> Any:
-    """Arguments as JSON keeps them; None when it cannot."""
+    """Arguments as a state tree keeps them, exactly; None when it cannot."""
+    if value is None:
+        return []
     try:
-        return json.loads(json.dumps(value, allow_nan=False)) if value is not None else []
-    except (TypeError, ValueError):
+        encode_tree(value)
+    except BadInput:
         return None
+    return value
 
 
 def describe_criterion(criterion: Any) -> dict[str, Any]:

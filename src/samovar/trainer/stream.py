@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from samovar.data import ArrayDataset, BatchMaker
+from samovar.data import BatchMaker
 from samovar.data.batches import Batch
 from samovar.runner import MinibatchRecord, Stream
 from samovar.runner.stream import Records
@@ -31,7 +31,7 @@ class DatasetStream(Stream):
 
     def open(self, first: int, columns: Sequence[str]) -> Records:
         # Arrays lie in memory: to send them between processes would only cost.
-        is_alone = self.n_workers == 0 or isinstance(self.maker.dataset, ArrayDataset)
+        is_alone = self.n_workers == 0 or self.maker.is_array
         batches = self._made_here(first) if is_alone else self._made_elsewhere(first)
         for number, batch in enumerate(batches, first):
             yield self._record(batch, number)

@@ -70,10 +70,11 @@ class Training:
         with ExitStack() as stack:
             stack.enter_context(determinism(options.deterministic))
             shown = self._shown(stack, history)
+            stop_order = StopOrder(self.name.with_name(f"stop_{self.name.name}"))
             callbacks = [
                 KeptSplit(self.split), validation, best, MetricsLog(result), TensorBoard(result), TimingLog(result),
                 plateau, Restarts(plateau), history, *shown, *([hook] if hook is not None else []),
-                PolicyClock(), StopOrder(self.name.with_name(f"stop_{self.name.name}")), EarlyStop(plateau),
+                PolicyClock(), stop_order, EarlyStop(plateau),
             ]  # fmt: skip
             self.net.train()
             epochs = Epochs(options.n_epochs, self.train_stream)
@@ -83,6 +84,7 @@ class Training:
                 file.write(draw_curve(report.history, self.name.name))
             averaged = {"averaged_loss": report.averaged_loss, "num_averaged": report.num_averaged}
             result.finish(run.state_dict(), {**run.position, **averaged})
+            stop_order.remove()
         return report
 
     def make_learner(self, factor: RateFactor) -> Learner:
@@ -165,29 +167,38 @@ class KeptSplit(Callback):
 
 
 class StopOrder(Callback):
-    """Ends the run in order when somebody puts the file there; the file is removed when it is obeyed."""
+    """Ends the run in order when somebody puts the file there; the file is removed when it is obeyed for good."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def on_uri_end(self, run: Run) -> None:
         if self._path.exists():
-            self._path.unlink()
             raise EarlyStopping(f"there was a file {self._path}")
+
+    def remove(self) -> None:
+        """After the result is finished: who is killed before that finds the order again."""
+        self._path.unlink(missing_ok=True)
 
 
 @contextmanager
 def determinism(is_asked: bool) -> Iterator[None]:
     """Only algorithms that give the same bits each time; all as it was afterwards."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    if is_asked:
-        torch.use_deterministic_algorithms(True)
-        torch.backends.cudnn.benchmark = False
+    if not is_asked:
+        yield
+        return
+    is_on, only_warns = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    benchmark = torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
-        torch.backends.cudnn.benchmark = before[1]
+        torch.use_deterministic_algorithms(is_on, warn_only=only_warns)
+        torch.backends.cudnn.benchmark = benchmark
 
 
 def _bare(weights: Weights) -> Weights:

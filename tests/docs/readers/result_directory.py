@@ -58,7 +58,8 @@ def compute_id(directory: Path) -> str:
     lineage = json.loads((directory / "lineage.json").read_text())
     config = json.loads((directory / "model_config.json").read_text())
     inputs = {source["key"]: source["id"] for source in lineage["sources"]}
-    flat = {**_flatten(config, ""), **inputs}
+    paths = {path: value for path, value in _flatten(config, "").items() if f"{path}[0]" not in inputs}
+    flat = {**paths, **inputs}
     content = {
         "code": attributes.get("code", lineage["code"]),
         "config": {path: value for path, value in flat.items() if not _is_free(path, value)},
@@ -89,4 +90,4 @@ def _is_free(path: str, value: Any) -> bool:
     if path.split(".")[0] == "model":
         return False
     is_empty = value == {} and path in FREE_WHEN_EMPTY
-    return is_empty or path in FREE or path.rpartition(".")[2] in FREE_ANYWHERE
+    return is_empty or path in FREE or path.startswith("cloned_from") or path.rpartition(".")[2] in FREE_ANYWHERE

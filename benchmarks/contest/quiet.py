@@ -1,0 +1,73 @@
+"""Finding the rounds in which nobody else used the machine, and waiting for them. Times no contestant itself."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_ELSEWHERE = 0.05  # of one core
+PAUSE_SECONDS = 0.5
+
+
+class Watch:
+    """Finds the rounds in which somebody else used the cores, by the kernel's count and our own.
+
+    OpenMP's threads spin while they wait. With a neighbour on a core everybody then waits for the one that has lost
+    it: an FBGEMM step took 870 ms, with OMP_WAIT_POLICY=passive 7 in the same minute. Such a round says nothing about
+    the contestants. (The policy stays as it is: in quiet rounds FBGEMM seemed to be slower with threads that sleep.)
+    After such a round the next one begins when it is quiet, or when all patience is used up.
+    """
+
+    def __init__(self, num_contestants: int, patience: "Patience", pids: Sequence[int] = ()) -> None:
+        """`pids` are processes of contestants; this one counts always."""
+        self._num_contestants = num_contestants
+        self._pids = tuple(pids)
+        self._patience = patience
+        self._turns: list[tuple[float, float]] = []
+
+    def follow(self, timer: Callable[[], float]) -> float:
+        if len(self._turns) % self._num_contestants == 0:
+            rounds = self._is_quiet()
+            if rounds and not rounds[-1]:
+                self._patience.wait(self._pids)
+        busy, start = _busy_elsewhere(self._pids), time.perf_counter()
+        seconds = timer()
+        self._turns.append((_busy_elsewhere(self._pids) - busy, time.perf_counter() - start))
+        return seconds
+
+    def quiet_rounds(self) -> list[int]:
+        return [number for number, is_quiet in enumerate(self._is_quiet()) if is_quiet]
+
+    def _is_quiet(self) -> list[bool]:
+        rounds = [self._turns[i : i + self._num_contestants] for i in range(0, len(self._turns), self._num_contestants)]
+        sums = [[sum(part) for part in zip(*turns, strict=True)] for turns in rounds]
+        return [busy <= MOST_ELSEWHERE * wall for busy, wall in sums]
+
+
+@dataclass
+class Patience:
+    """How many seconds a run may still wait for a quiet machine."""
+
+    seconds: float
+
+    def wait(self, pids: Sequence[int] = ()) -> None:
+        is_quiet = False
+        while self.seconds > 0 and not is_quiet:
+            busy = _busy_elsewhere(pids)
+            time.sleep(PAUSE_SECONDS)
+            self.seconds -= PAUSE_SECONDS
+            is_quiet = _busy_elsewhere(pids) - busy <= MOST_ELSEWHERE * PAUSE_SECONDS
+
+
+def _busy_elsewhere(pids: Sequence[int]) -> float:
+    """Seconds that all cores have worked for others than this process and those."""
+    user, nice, system, _, _, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    ticks = sum(map(int, (user, nice, system, *rest))) - sum(map(_ticks_of, pids))
+    own = os.times()
+    return ticks / os.sysconf("SC_CLK_TCK") - own.user - own.system
+
+
+def _ticks_of(pid: int) -> int:
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(after_name[11]) + int(after_name[12])  # utime and stime, of all its threads

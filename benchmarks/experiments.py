@@ -1,0 +1,234 @@
+"""Ten thousand runs listed, compared and put into a tree; a hundred thousand files summed: Samovar's commands against
+plain readers of the same files and against sha256sum, in one run. The runs are copies of one that `results` made."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contest.report import Bar, Section, show
+from benchmarks.contest.rounds import Seconds, interleave, paired_ratio, time_call
+
+from samovar.experiments.measures import LOG
+from samovar.results import Plan, ResultDirectory, begin
+from samovar.seeds import numpy_generator
+from samovar.store import LocalStore
+
+MOST_SECONDS = 10.0  # "a few seconds", on a machine that may have other work
+LEAST_OF_SHA256SUM = 1.5
+LEAST_OF_FIRST = 20.0
+NUM_HOURS = 24
+FILES_IN_FOLDER = 500
+
+PLAIN = "every config read with json"
+SHA256SUM = "sha256sum, one after the other"
+TIMED = """
+import sys, time
+from pathlib import Path
+from samovar.experiments.checksum import compute_checksums
+from samovar.experiments.checksum_list import digest_of
+start = time.perf_counter()
+digest_of(compute_checksums([Path(sys.argv[1])], use_cache=bool(sys.argv[2])).digests)
+print(time.perf_counter() - start)
+"""
+FIRST, SECOND = "samovar, first time", "samovar, second time"
+
+
+# Runs
+
+
+def make_runs(folder: Path, count: int) -> None:
+    """One run as Samovar makes it, and copies with another config each."""
+    config: dict[str, Any] = {
+        "pipeline": "online",
+        "num_threads": 2,
+        "model": {"lr": 0.1, "dim": 8, "dropout": 0.0, "arch": "base"},
+        "train_data": {"table": "clicks", "targets": ["clicked"], "features": [f"f{i}" for i in range(20)]},
+        "evaluation": {"eval_confs": [{"name": "next", "table": "clicks", "keys": ["hit"], "shifts": [1]}]},
+    }
+    make_run(folder / "first", config)
+    files = {path.relative_to(folder / "first"): path.read_bytes() for path in _files(folder / "first")}
+    for number in range(count - 1):
+        copied = {**files, Path("model_config.json"): json.dumps(_vary(config, number), indent=2).encode()}
+        run = folder / f"{number // 1000:02d}" / f"{number:05d}"
+        for name, data in copied.items():
+            (run / name).parent.mkdir(parents=True, exist_ok=True)
+            (run / name).write_bytes(data)
+
+
+def make_run(folder: Path, config: Mapping[str, Any]) -> None:
+    with begin(ResultDirectory(LocalStore(folder)), Plan("model", config, b"script")) as result:
+        result.restore()
+        for hour in range(NUM_HOURS):
+            place = {"uri": hour, "num_examples": 320}
+            result.append(LOG, {"kind": "train", **place, "name": f"hour {hour}", "loss": 1 / (hour + 1)})
+            quality = {"auc": 0.5 + hour / 100, "log_loss": 0.6, "calibration": 1.0}
+            result.append(LOG, {"kind": "evaluation", **place, "name": "next", "shift": 1, **quality})
+        result.save({"weights": 1}, NUM_HOURS)
+        result.finish({"weights": 1}, NUM_HOURS)
+
+
+def _vary(config: Mapping[str, Any], number: int) -> dict[str, Any]:
+    model = {
+        "lr": 10 ** -(number % 10 / 3),
+        "dim": 2 ** (number // 10 % 6),
+        "dropout": number // 60 % 10 / 10,
+        "arch": ("base", "wide", "deep")[number // 600 % 3],
+    }
+    return {**config, "model": model, "seed": number // 1800}
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def read_plainly(folder: Path) -> int:
+    """The least that any tool must do: find the configs and parse them."""
+    found = 0
+    for place, folders, names in os.walk(folder):
+        if "model_config.json" in names:
+            folders.clear()
+            with open(os.path.join(place, "model_config.json"), "rb") as file:
+                found += len(json.load(file))
+    return found
+
+
+def measure_runs(folder: Path, count: int, rounds: int) -> tuple[Section, list[Bar]]:
+    make_runs(folder, count)
+    commands = {
+        "samovar ls, sorted by auc": ["ls", folder, "--where", "lr>0.01", "--sort", "-auc"],
+        "samovar diff": ["diff", folder],
+        "samovar tree": ["tree", folder, "--metric", "auc"],
+    }
+    timers: dict[str, Callable[[], float]] = {
+        PLAIN: partial(time_call, partial(read_plainly, folder)),
+        "find": partial(time_call, partial(call, ["find", folder, "-name", "model_config.json"])),
+    }
+    for name, arguments in commands.items():
+        timers[name] = partial(time_call, partial(call, [sys.executable, "-m", "samovar", *arguments]))
+    seconds = interleave(timers, rounds, "runs")
+    bars = []
+    for name in commands:
+        median = sorted(seconds[name])[len(seconds[name]) // 2]
+        promise = f"{name} of {count:,} runs answers within {MOST_SECONDS:.0f} s, its start included"
+        bars.append(Bar(promise, f"{median:.1f} s", median <= MOST_SECONDS))
+    return Section(f"{count:,} runs", seconds, count, "runs", PLAIN), bars
+
+
+def call(command: list[Any]) -> None:
+    subprocess.run([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+# Checksums
+
+
+def make_files(folder: Path, count: int, mean_bytes: int) -> None:
+    """Random bytes; sizes spread evenly from nothing to twice the mean."""
+    chance = numpy_generator(1, "files")
+    sizes = chance.integers(0, 2 * mean_bytes, count)
+    content = chance.bytes(2 * mean_bytes + count)
+    for number, size in enumerate(sizes.tolist()):
+        path = folder / f"{number // FILES_IN_FOLDER:04d}" / f"{number % FILES_IN_FOLDER:04d}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content[number : number + size])
+
+
+def measure_checksums(
+    folder: Path, count: int, mean_bytes: int, is_cold: bool, rounds: int
+) -> tuple[Section, list[Bar]]:
+    """Cold: every file's pages are dropped before each turn that reads them, as of a folder that was not read yet."""
+    files = _files(folder)
+    names = b"\0".join(os.fsencode(path) for path in files)
+    time_inside(folder, True)  # from here on all files are known
+
+    def timed(act: Callable[[], float]) -> float:
+        if is_cold:
+            drop_pages(files)
+        return act()
+
+    timers = {
+        SHA256SUM: partial(timed, partial(time_call, partial(run_sha256sum, names))),
+        FIRST: partial(timed, partial(time_inside, folder, False)),
+        SECOND: partial(time_inside, folder, True),
+    }
+    state = "not in memory" if is_cold else "in memory"
+    title = f"{count:,} files of {mean_bytes / 1000:.0f} kB on average, {state}"
+    seconds = interleave(timers, rounds, title)
+    return Section(title, seconds, count / 1000, "k files", SHA256SUM), judge_checksums(title, seconds, is_cold)
+
+
+def time_inside(folder: Path, use_cache: bool) -> float:
+    """The seconds in a process of its own: this one has a thread that draws its progress, and must not fork."""
+    command = [sys.executable, "-c", TIMED, str(folder), "known" if use_cache else ""]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def judge_checksums(title: str, seconds: Seconds, is_cold: bool) -> list[Bar]:
+    against_peer, again = paired_ratio(seconds, FIRST, SHA256SUM), paired_ratio(seconds, SECOND, FIRST)
+    bars = [
+        Bar(
+            f"{title}: {LEAST_OF_SHA256SUM} times as fast as sha256sum",
+            f"{against_peer:.2f}",
+            against_peer >= LEAST_OF_SHA256SUM,
+        )
+    ]
+    if is_cold:  # a first time is the first time that these files are read
+        promise = f"{title}: the second time {LEAST_OF_FIRST:.0f} times as fast as the first"
+        bars.append(Bar(promise, f"{again:.1f}", again >= LEAST_OF_FIRST))
+    return bars
+
+
+def run_sha256sum(names: bytes) -> None:
+    subprocess.run(["xargs", "-0", "sha256sum"], input=names, stdout=subprocess.DEVNULL, check=True)
+
+
+def drop_pages(files: list[Path]) -> None:
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def compare_runs(options: argparse.Namespace, folder: Path) -> bool:
+    section, bars = measure_runs(folder, options.runs, options.rounds)
+    return show(f"Runs side by side, {options.rounds} interleaved rounds, medians", [section], bars)
+
+
+def compare_checksums(options: argparse.Namespace, folder: Path) -> bool:
+    make_files(folder, options.files, options.mean_bytes)
+    os.sync()  # pages that are not on the disk yet cannot be dropped
+    sections, bars = [], []
+    for is_cold in (False, True):
+        section, more = measure_checksums(folder, options.files, options.mean_bytes, is_cold, options.rounds)
+        sections.append(section)
+        bars += more
+    return show(f"Checksums, {options.rounds} interleaved rounds, medians", sections, bars)
+
+
+PARTS = {"runs": compare_runs, "checksums": compare_checksums}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dir", type=Path, help="where the files go for the time of the run; else a temporary folder")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--mean-bytes", type=int, default=32_000)
+    parser.add_argument("--only", choices=PARTS, help="one part")
+    options = parser.parse_args()
+    is_kept = True
+    for part in [options.only] if options.only else PARTS:
+        with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:
+            is_kept &= PARTS[part](options, Path(folder))
+    return 0 if is_kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The model that everybody trains, and a contestant's side of the turns. Knows no loaders and no embeddings.
+
+26 embeddings of 16, side by side with 13 floats ─▶ MLP 256-64-1 ─▶ log-loss of a click
+Adagrad for the embeddings, Adam for the rest.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+import torch
+from benchmarks.contest.clicks import CATEGORICAL
+from benchmarks.loaders.base import BATCH_SIZE, Batch
+from torch import nn
+
+DIM = 16
+NUM_FLOATS = 13
+WIDTH = len(CATEGORICAL) * DIM
+EMBEDDING_LR = 0.05
+DENSE_LR = 1e-3
+NUM_THREADS = 2
+NUM_FOLDED = 1 << 20
+"""Rows of a table of fixed size: ids are folded into them by their lowest bits."""
+
+Step = Callable[[Batch], float]
+
+
+def make_net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(WIDTH + NUM_FLOATS, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 1))
+
+
+def loss_of(
+    net: nn.Module, embedded: torch.Tensor, floats: Iterable[torch.Tensor], label: torch.Tensor
+) -> torch.Tensor:
+    output = net(torch.cat([embedded, torch.stack(list(floats), 1)], 1)).squeeze(1)
+    return nn.functional.binary_cross_entropy_with_logits(output, label)
+
+
+class Peer:
+    """A model of torch's own, with embeddings of any kind."""
+
+    def __init__(self, embed: Callable[[Batch], torch.Tensor], optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        self._embed = embed
+        self._net = make_net()
+        self._optimizers = [*optimizers, torch.optim.Adam(self._net.parameters(), lr=DENSE_LR)]
+
+    def step(self, batch: Batch) -> float:
+        for optimizer in self._optimizers:
+            optimizer.zero_grad()
+        num_ids = 2 * len(CATEGORICAL)
+        floats, label = batch[num_ids : num_ids + NUM_FLOATS], batch[-1]
+        loss = loss_of(self._net, self._embed(batch[:num_ids]), floats, label)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        for optimizer in self._optimizers:
+            optimizer.step()
+        return loss.item()
+
+
+# Turns: the parent writes a contestant's name, the child trains on so many further minibatches and answers
+
+
+def serve(contestants: Mapping[str, Callable[[], Iterator[float]]], num_batches: Mapping[str, int]) -> None:
+    """Each contestant is an iterator of losses, one a minibatch; a turn takes so many of them."""
+    torch.set_num_threads(NUM_THREADS)
+    losses = {name: begin() for name, begin in contestants.items()}
+    for line in sys.stdin:
+        start = time.perf_counter()
+        name = line.strip()
+        found = list(islice(losses[name], num_batches[name]))
+        answer(len(found) * BATCH_SIZE, time.perf_counter() - start, sum(found) / len(found))
+
+
+def answer(num_rows: int, seconds: float, loss: float) -> None:
+    print(json.dumps({"num_rows": num_rows, "seconds": seconds, "loss": loss}), flush=True)

@@ -1,0 +1,48 @@
+"""FBGEMM's table-batched embeddings on the CPU, fed by Arrow batch by batch.
+
+python -m benchmarks.training_peers.fbgemm_batched FOLDER NUM_BATCHES: takes turns
+"""
+
+import importlib
+import logging
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.contest.clicks import CATEGORICAL
+from benchmarks.loaders.arrow import ROWS_PER_GROUP, read_parquet
+from benchmarks.loaders.base import Batch
+from benchmarks.training_peers.base import DIM, EMBEDDING_LR, NUM_FOLDED, Peer, serve
+from benchmarks.training_peers.data import BATCHED
+
+NAME = "FBGEMM, batched Arrow loader"
+
+
+def make_peer() -> Peer:
+    """Its optimizer is fused into the backward pass."""
+    operators: Any = importlib.import_module("fbgemm_gpu.split_table_batched_embeddings_ops_training")
+    spec = (NUM_FOLDED, DIM, operators.EmbeddingLocation.HOST, operators.ComputeDevice.CPU)
+    module = operators.SplitTableBatchedEmbeddingBagsCodegen(
+        [spec] * len(CATEGORICAL), optimizer=operators.OptimType.EXACT_ADAGRAD, learning_rate=EMBEDDING_LR
+    )
+    module.init_embedding_weights_uniform(-0.01, 0.01)
+
+    def embed(ids: Batch) -> torch.Tensor:
+        offsets = torch.nn.functional.pad(torch.cat(tuple(ids[1::2])).cumsum(0), (1, 0))
+        embedded: torch.Tensor = module(torch.cat(tuple(ids[::2])), offsets)
+        return embedded
+
+    return Peer(embed, [])
+
+
+def main(folder: Path, num_batches: int) -> None:
+    warnings.filterwarnings("ignore", module="fbgemm_gpu|torch.jit")
+    logging.disable(logging.WARNING)
+    peer = make_peer()
+    serve({NAME: lambda: map(peer.step, read_parquet(folder / BATCHED, ROWS_PER_GROUP))}, {NAME: num_batches})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

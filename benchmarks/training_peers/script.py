@@ -1,0 +1,69 @@
+"""Samovar's contestant, as a user writes it: a script for `samovar train`. Its callback takes part in the turns."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from benchmarks.contest.clicks import CATEGORICAL
+from benchmarks.training_peers.base import DENSE_LR, DIM, EMBEDDING_LR, NUM_FLOATS, answer, make_net
+from torch import nn
+
+import samovar
+from samovar.embeddings import HashAdagrad
+
+FLOATS = tuple(f"r{number}" for number in range(NUM_FLOATS))
+
+
+class Clicks(samovar.BaseEmbeddingModel):
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(CATEGORICAL, DIM))
+        self.net = make_net()
+
+    def forward(self, inputs: Mapping[str, Any]) -> torch.Tensor:
+        embedded = self.embedding.concat({name: inputs[name] for name in CATEGORICAL})
+        floats = torch.stack([inputs[name] for name in FLOATS], 1)
+        output: torch.Tensor = self.net(torch.cat([embedded, floats], 1)).squeeze(1)
+        return output
+
+    def get_required_features_list(self) -> list[str]:
+        return [*CATEGORICAL, *FLOATS]
+
+
+class Turnstile(samovar.Callback):
+    """Between two turns the run waits at the beginning of an hour. All callbacks of the hours before are timed."""
+
+    def __init__(self, hours_a_turn: int) -> None:
+        self._hours_a_turn = hours_a_turn
+        self._start: float | None = None
+        self._num_examples = 0
+        self._losses: list[float] = []
+
+    def on_uri_begin(self, run: samovar.runner.Run) -> None:
+        assert run.uri is not None
+        if run.uri.number % self._hours_a_turn:
+            return
+        if self._start is not None:
+            seconds, num_rows = time.perf_counter() - self._start, run.num_examples - self._num_examples
+            answer(num_rows, seconds, sum(self._losses) / len(self._losses))
+        if not sys.stdin.readline():
+            raise SystemExit("nobody asks for another turn")
+        self._start, self._num_examples, self._losses = time.perf_counter(), run.num_examples, []
+
+    def on_uri_end(self, run: samovar.runner.Run) -> None:
+        self._losses += run.losses
+
+
+def loss(output: torch.Tensor, targets: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    return nn.functional.binary_cross_entropy_with_logits(output, targets["label"])
+
+
+def build(params: samovar.Params) -> samovar.Learner:
+    model = Clicks()
+    optimizers = {
+        "emb": HashAdagrad(model.hash_embeddings(), lr=EMBEDDING_LR),
+        "net": torch.optim.Adam(model.dense_parameters(), lr=DENSE_LR),
+    }
+    hours = params.get("hours_a_turn", 0)
+    return samovar.Learner(model, optimizers, loss, torch.sigmoid, callbacks=[Turnstile(hours)] if hours else [])

@@ -1,0 +1,15 @@
+"""The model for programs that know neither torch nor Samovar: its weights as JSON, and the config it was made with."""
+
+import json
+
+import numpy as np
+
+from samovar import Params
+from samovar.experiments.out import Out
+
+
+def main(params: Params, out: Out) -> None:
+    model = out.source("model")
+    digits = params.get("digits", 6)
+    weights = {name: array.round(digits).tolist() for name, array in np.load(model / "weights.npz").items()}
+    (out / "model.json").write_text(json.dumps({"params": model.params.to_dict(), "weights": weights}))

@@ -1,0 +1,51 @@
+"""`samovar chain`: what results were made from, as a tree or a picture."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from samovar.cli.console import open_console
+from samovar.results import Link
+
+
+def chain(
+    targets: Annotated[
+        list[str], typer.Argument(help="Result directories, configs, patterns of them.", metavar="TARGET…")
+    ],
+    png: Annotated[Path | None, typer.Option(help="Draw the graph here.", metavar="FILE")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw the graph here.", metavar="FILE")] = None,
+) -> None:
+    """The sources of results, and theirs; links that do not hold any more are marked (`samovar why` says why).
+
+    Example: samovar chain models/* --png chain.png
+    """
+    from samovar.experiments.chain import draw, links_of, make_graph
+    from samovar.experiments.targets import find_targets
+
+    found = find_targets(targets)
+    for path, suffix in ((png, ".png"), (svg, ".svg")):
+        if path is not None and path.suffix != suffix:
+            raise typer.BadParameter(f"{path}: expected a name that ends with {suffix}: rename it")
+    for path in (png, svg):
+        if path is not None:
+            draw(make_graph(found), path)
+    if png is None and svg is None:
+        console = open_console()
+        for target in found:
+            kind = target.directory.lineage.kind if target.directory is not None else "config"
+            console.print(make_tree(f"{target.name} ({kind})", links_of(target)))
+
+
+def make_tree(title: str, links: list[Link]) -> Tree:
+    tree = Tree(Text(title))
+    branches = {-1: tree}
+    for link in links:
+        kind = f" ({link.origin.lineage.kind})" if link.origin is not None else ""
+        text = Text(
+            f"{link.source.key} = {link.source.path}{kind}  [{link.state}]", style="red" if link.is_stale else ""
+        )
+        branches[link.depth] = branches[link.depth - 1].add(text)
+    return tree

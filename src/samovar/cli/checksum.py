@@ -1,0 +1,53 @@
+"""`samovar checksum`: one digest of a folder, and which files changed since a list was made."""
+
+import json as json_text
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from samovar.cli.sizes import readable
+
+
+def checksum(
+    paths: Annotated[list[Path], typer.Argument(help="A folder, or files and folders.", metavar="DIR|FILE …")],
+    against: Annotated[
+        Path | None, typer.Option(help="A list of an earlier time: tell what differs.", metavar="LIST")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the list here, as sha256sum does; it must not exist.", metavar="LIST")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Read every file, known or not.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print an object.")] = False,
+) -> None:
+    """SHA-256 of all files, read on all cores and only when they changed; exit code 1 if something differs.
+
+    Example: samovar checksum data --against data.sha256
+    """
+    from samovar.experiments.checksum import compute_checksums
+    from samovar.experiments.checksum_list import Changes, digest_of, find_changes, read_list, write_list
+
+    start = time.perf_counter()
+    earlier = read_list(against) if against is not None else None
+    found = compute_checksums(paths, use_cache=not no_cache)
+    changes = find_changes(earlier, found.digests) if earlier is not None else Changes([], [], [])
+    if save is not None:
+        write_list(save, found.digests)
+    digest, kinds = digest_of(found.digests), ("changed", "new", "removed")
+    if json:
+        lists = {kind: getattr(changes, kind) for kind in kinds} if earlier is not None else {}
+        counts = {"files": len(found.digests), "bytes": found.num_bytes, "read": found.num_read}
+        print(json_text.dumps({"digest": digest, **counts, **lists}, indent=2))
+    else:
+        for kind in kinds:
+            for name in getattr(changes, kind):
+                print(f"{kind:8}{name}")
+        print(f"{digest}  {' '.join(map(str, paths))}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"{len(found.digests)} files, {readable(found.num_bytes)}; {found.num_read} read, the others were known; "
+            f"{time.perf_counter() - start:.2f} s"
+        )
+    if changes:
+        raise typer.Exit(1)

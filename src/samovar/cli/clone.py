@@ -1,0 +1,35 @@
+"""`samovar clone`: a config copied with changes, under the next free name beside it."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from samovar.config import parse_override
+from samovar.config.diff import show_value
+from samovar.experiments.clone import clone as make_clone
+from samovar.experiments.targets import find_targets
+
+
+def clone(
+    config: Annotated[Path, typer.Argument(help="A config, or a result directory.", metavar="CONFIG")],
+    conf: Annotated[list[str], typer.Option(help="Keys to change, as JSON; repeatable.")],
+) -> None:
+    """Copy a config with changes to a file beside it: model.json becomes modela.json, then modelb.json.
+
+    Example: samovar clone model.json --conf '{"model.lr": 0.01}'
+    """
+    targets = find_targets([config])
+    if len(targets) > 1:
+        raise typer.BadParameter(f"{config} holds {len(targets)} results; expected one: name it")
+    made = make_clone(targets[0], [parse_override(text) for text in conf])
+    for key, near in made.new_keys.items():
+        guess = f"; did you mean {near!r}?" if near else ""
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"note: {config} has no key {key!r}, so the clone has one more{guess}", markup=False
+        )
+    for key, (old, new) in made.changes.rows.items():
+        print(f"  {key}: {show_value(old) or '(none)'} → {show_value(new) or '(none)'}")
+    print(os.path.relpath(made.path))

@@ -1,0 +1,100 @@
+"""`samovar experiment`: many configs from one, and one table of what came out."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from samovar.cli.console import open_console
+from samovar.errors import SamovarError
+
+if TYPE_CHECKING:
+    from samovar.experiments.grid.run import Done, Show
+
+_OVER = ("done", "failed", "cancelled")
+
+
+def experiment(
+    path: Annotated[Path, typer.Argument(help="The experiment, a JSON file.", metavar="EXPERIMENT")],
+    num_workers: Annotated[
+        int, typer.Option("-j", "--jobs", help="Parts at a time; 0 leaves them to other workers of --db.", min=0)
+    ] = 1,
+    db: Annotated[
+        str | None, typer.Option(help="A queue that other workers share; a file of its own if absent.", metavar="URL")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory of the experiment.", metavar="DIR")] = None,
+) -> None:
+    """Run a grid, a list or random samples of configs, and collect one table.
+
+    Finished parts are kept; remove a part's directory to do it again. Example: samovar experiment lr.json -j 4
+    """
+    from samovar.experiments.grid import Request, run_experiment
+    from samovar.experiments.queue import StopRequest
+
+    if num_workers == 0 and db is None:
+        raise typer.BadParameter("-j 0 leaves the parts to workers of a shared queue: name it with --db")
+    stop = StopRequest()
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with stop.on_signals(), _shown(console) as show:
+        done = run_experiment(Request(path, out, db, num_workers), stop, show)
+    _print(done)
+    if done.errors:
+        lines = "".join(f"\n  part {name}: {error}" for name, error in done.errors.items())
+        raise SamovarError(
+            f"{done.folder}: {len(done.errors)} of {len(done.table.rows)} parts failed; expected none: "
+            f"mend what they name and start it again{lines}"
+        )
+
+
+def _print(done: "Done") -> None:
+    table = Table("part", "state", *done.table.changed, *done.table.metrics, box=None)
+    for row in done.table.rows:
+        measured = (row.metrics[name] for name in done.table.metrics)
+        shown = ("" if value is None else f"{value:.5g}" for value in measured)
+        table.add_row(row.name, row.state, *(row.values[key] for key in done.table.changed), *shown)
+    open_console().print(table)
+    print(f"{done.folder / 'table.csv'}")
+
+
+@contextmanager
+def _shown(console: Console) -> "Iterator[Show]":
+    """A bar on a terminal, else a line whenever a part is through."""
+    if not console.is_terminal:
+        yield _Lines(console).show
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(states: Mapping[str, str]) -> None:
+            running = [name for name, state in states.items() if state == "running"]
+            over = sum(state in _OVER for state in states.values())
+            bar.update(task, description=f"part {', '.join(running[:8])}", completed=over, total=len(states))
+
+        yield show
+
+
+class _Lines:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: dict[str, str] = {}
+
+    def show(self, states: Mapping[str, str]) -> None:
+        over = {name: state for name, state in states.items() if state in _OVER}
+        is_first = not self._told
+        for name, state in over.items():
+            if self._told.get(name) != state and not is_first:
+                self._console.print(f"part {name}: {state} ({len(over)} of {len(states)})", markup=False)
+        if is_first:
+            self._console.print(f"{len(states)} parts, {len(over)} of them over already", markup=False)
+        self._told = dict(states)

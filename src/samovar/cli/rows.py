@@ -1,0 +1,56 @@
+"""Rows as a command prints them: a table on a terminal, CSV when piped, a CSV file or JSON when asked."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from samovar.cli.console import open_console
+from samovar.config.diff import show_value
+from samovar.config.values import MISSING
+from samovar.errors import BadInput
+
+
+def print_rows(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    show: Callable[[str, Any], str],
+    csv_file: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """`show` is how people read a value of a column; programs get it as it is."""
+    if csv_file is not None:
+        save_text(csv_file, to_csv(columns, rows))
+    elif as_json:
+        print(json.dumps([_record(columns, row) for row in rows], indent=2, ensure_ascii=False))
+    elif not sys.stdout.isatty():
+        print(to_csv(columns, rows), end="")
+    else:
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*map(show, columns, row))
+        open_console().print(table, markup=False)
+
+
+def save_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; expected a place to write to: give another") from None
+
+
+def to_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(map(show_value, row) for row in rows)
+    return text.getvalue()
+
+
+def _record(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    return {column: value for column, value in zip(columns, row, strict=True) if value is not MISSING}

@@ -1,0 +1,32 @@
+"""`samovar run`: a script of the user's own and a config become a result directory."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def run(
+    script: Annotated[Path, typer.Argument(help="A Python file with main(params, out).", metavar="SCRIPT")],
+    config: Annotated[Path, typer.Option("-c", "--config", help="The config, a JSON file.")],
+    conf: Annotated[list[str] | None, typer.Option(help="Keys to change, as JSON; repeatable.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory of the result.", metavar="DIR")] = None,
+    accept_defaults: Annotated[
+        bool, typer.Option("--accept-defaults", help="Go on though the script's defaults changed since an earlier run.")
+    ] = False,
+) -> None:
+    """Run a stage of your own: main(params, out) of a script, once for each config.
+
+    Example: samovar run augment.py -c augmentation.json --conf '{"copies": 8}' --out augmentation_8
+    """
+    from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
+    from samovar.pipelines.request import make_request
+
+    request = make_request(config, script, conf or [], out=out, directory_keys=DIRECTORY_KEYS)
+    done = run_stage(replace(request, accept_defaults=accept_defaults))
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in done.notes:
+        console.print(note, markup=False)
+    print(f"{done.directory}: finished{' already, nothing to do' if done.was_finished else ''}")

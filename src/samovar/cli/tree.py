@@ -1,0 +1,49 @@
+"""`samovar tree`: which configs are next of kin, drawn as a dendrogram."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samovar.cli.console import open_console
+from samovar.cli.rows import save_text, to_csv
+from samovar.config.values import MISSING
+
+_MOST_LEAVES = 40
+
+
+def tree(
+    configs: Annotated[
+        list[str], typer.Argument(help="Config files, result directories, folders, patterns.", metavar="A B …")
+    ],
+    metric: Annotated[str | None, typer.Option(help="Colour the names by the last value of this metric.")] = None,
+    clusters: Annotated[
+        int, typer.Option(help="Draw at most so many branches; the closest stay together.", min=2, metavar="N")
+    ] = _MOST_LEAVES,
+    csv: Annotated[Path | None, typer.Option(help="Write a line a config: its branch and metric.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw here.", metavar="FILE")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw here.", metavar="FILE")] = None,
+) -> None:
+    """A dendrogram of configs by the share of their keys that differ; numbers count by their relative size.
+
+    Example: samovar tree models/click_* --metric auc --svg kin.svg
+    """
+    from samovar.experiments.dendrogram import grow
+    from samovar.experiments.dendrogram_text import draw_dendrogram
+    from samovar.experiments.targets import find_targets
+
+    found = grow(find_targets(configs), clusters, metric)
+    pictures = {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
+    if csv is not None:
+        rows = [
+            (number, name, MISSING if leaf.value is None else leaf.value)
+            for number, leaf in enumerate(found.leaves)
+            for name in leaf.names
+        ]
+        save_text(csv, to_csv(("branch", "name", metric or "metric"), rows))
+    if pictures:
+        from samovar.experiments.pictures import save_dendrogram
+
+        save_dendrogram(found, metric, pictures)
+    if csv is None and not pictures:
+        open_console().print(draw_dendrogram(found), end="")

@@ -1,0 +1,44 @@
+"""`samovar worker`: does the jobs of a queue, one after the other."""
+
+from typing import Annotated
+
+import typer
+
+from samovar.cli.queue.database import DEFAULT, Db
+from samovar.errors import Stopped
+
+
+def worker(
+    db: Db = DEFAULT,
+    once: Annotated[bool, typer.Option("--once", help="Do one job, if one waits, and end.")] = False,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End when no job waits, and none runs anywhere.")
+    ] = False,
+    name: Annotated[str, typer.Option(help="Shown in the queue, with host and process.")] = "worker",
+    lease: Annotated[
+        float, typer.Option(help="Silence, in seconds, after which others take its job over.", min=1.0)
+    ] = 60.0,
+) -> None:
+    """Do jobs until it is stopped. Start as many as you like, also on other machines.
+
+    The first ctrl-C or SIGTERM lets the job save a snapshot and puts it back into the queue; the second does not wait.
+
+    Example: samovar worker --db sqlite:///queue.db --until-empty
+    """
+    from samovar.experiments.queue import StopRequest, Worker, open_queue, worker_name
+
+    stop = StopRequest()
+    with stop.on_signals():
+        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, tell=_say)
+        if once:
+            is_idle = not made.run_one()
+        else:
+            made.run_until_empty() if until_empty else made.run()
+            is_idle = made.num_taken == 0
+    if stop.count:
+        raise Stopped("stopped: what ran is back in the queue and goes on from its snapshot")
+    print("no job waits" if is_idle else f"{made.num_taken} taken, none waits" if not once else "one taken")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,140 @@
+"""Where a queue lives: an SQLite file, or a PostgreSQL server. Knows transactions and patience, and no jobs.
+
+Every transaction opens its own connection: nothing is kept open that could be stale, a removed file is noticed, and
+threads share nothing.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.pool import NullPool
+
+from samovar.errors import BadInput, NotOurs, QueueGone
+from samovar.experiments.queue.schema import jobs, metadata
+
+PATIENCE_SECONDS = 20.0
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 2.0
+_BUSY_SECONDS = 30.0
+_HOPELESS = (ProgrammingError, DataError)
+_CREATION = 5338  # any number: who creates tables holds it
+_EXAMPLES = "sqlite:///queue.db or postgresql://user@host/name"
+
+T = TypeVar("T")
+
+
+class Database:
+    def __init__(self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.name = name
+        self._engine = engine
+        self._patience_seconds = patience_seconds
+
+    @classmethod
+    def open(cls, url: str, *, is_new: bool = False, patience_seconds: float = PATIENCE_SECONDS) -> Self:
+        """`is_new`: make the queue if there is none; else that is an error."""
+        parsed = _parse(url)
+        if parsed.get_backend_name() == "sqlite":
+            engine, name = _open_sqlite(parsed, is_new)
+        else:
+            engine, name = _open_postgresql(parsed), parsed.render_as_string(hide_password=True)
+        database = cls(engine, name, patience_seconds)
+        if is_new:
+            database.transact(_create_tables)
+        elif not database.transact(lambda connection: inspect(connection).has_table(jobs.name)):
+            raise _no_queue(name)
+        return database
+
+    def transact(self, act: Callable[[Connection], T]) -> T:
+        """Run `act` in a transaction, again after a pause if the database does not answer, until patience ends."""
+        deadline, pause = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    return act(connection)
+            except DBAPIError as error:
+                reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
+                if isinstance(error, _HOPELESS) or time.monotonic() + pause > deadline:
+                    raise QueueGone(
+                        f"{self.name}: the queue's database cannot be used ({reason}); it was tried for "
+                        f"{self._patience_seconds:.0f} s: bring it back and start again, or make it anew with "
+                        "`samovar queue rebuild`; the directories hold all that was done"
+                    ) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _create_tables(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        # "if not exists" is no promise there: two who create at once would disturb each other
+        connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))
+    metadata.create_all(connection)
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError):
+            raise BadInput(f"--db {url}: {error}; expected a driver: pip install 'samovar[postgres]'") from None
+        raise BadInput(f"--db {url}: is no address of a database; expected {_EXAMPLES}: mend it") from None
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise BadInput(f"--db {url}: found {parsed.get_backend_name()}; expected {_EXAMPLES}: use one of them")
+    return parsed
+
+
+def _no_queue(name: str) -> NotOurs:
+    return NotOurs(f"{name}: there is no queue; expected one: check --db, or begin with `samovar queue add`")
+
+
+def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
+    if not url.database or url.database == ":memory:":
+        raise BadInput("--db: found an SQLite database in memory; expected a file that others see: sqlite:///queue.db")
+    path = Path(url.database).absolute()
+    if is_new:
+        if not path.parent.is_dir():
+            raise BadInput(f"{path}: found no folder {path.parent}; expected one for the queue: make it first")
+        _make_file(path)
+    elif not path.is_file():
+        raise _no_queue(str(path))
+    # rw: a file that is gone stays gone, instead of an empty one in its place
+    address = f"file:{quote(str(path))}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # at once for writing: a reader that becomes a writer later would fail while another one writes
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine, str(path)
+
+
+def _make_file(path: Path) -> None:
+    try:
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise QueueGone(
+            f"{path}: cannot be used as a queue ({error}); expected an SQLite file, or none: choose another name"
+        ) from error
+
+
+def _open_postgresql(url: URL) -> Engine:
+    options: dict[str, Any] = {"connect_timeout": 10, "application_name": "samovar"}
+    return create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=options)

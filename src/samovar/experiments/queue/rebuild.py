@@ -1,0 +1,57 @@
+"""A lost queue, made again from directories: they are the truth. Reads them, and changes none."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from samovar.config import dump_config
+from samovar.errors import BadInput
+from samovar.experiments.queue.job import State
+from samovar.experiments.queue.queue import Queue
+from samovar.experiments.queue.task import Kind, Task
+from samovar.results import ResultDirectory, open_directory
+from samovar.results.directory import CONFIG
+
+_KINDS: dict[str, Kind] = {"model": "train", "table": "brew", "prediction": "predict"}
+
+
+def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[str]:
+    """A job for each result directory at or below the roots, unless there is one; how many by state."""
+    counts: Counter[str] = Counter()
+    for directory in _find(roots):
+        task = replace(_task(directory), max_attempts=max_attempts)
+        state, error = _state(directory)
+        counts[state if queue.put(task, state, error) else "known"] += 1
+    return counts
+
+
+def _find(roots: Iterable[Path]) -> Iterator[ResultDirectory]:
+    for root in roots:
+        if not root.is_dir():
+            raise BadInput(f"{root}: is no folder; expected a result directory, or a folder of them: check the path")
+        yield from (open_directory(path.parent.resolve()) for path in sorted(root.rglob(CONFIG)))
+
+
+def _task(directory: ResultDirectory) -> Task:
+    """The directory run again as it stands: its own config, its own script."""
+    folder = Path(directory.name)
+    script = folder / "script.py"
+    return Task(
+        _KINDS.get(directory.lineage.kind, "run"),
+        str(folder / CONFIG),
+        (),
+        dump_config(directory.config),
+        str(script) if script.exists() else None,
+        str(folder),
+        str(folder.parent),
+    )
+
+
+def _state(directory: ResultDirectory) -> tuple[State, str | None]:
+    if directory.is_finished:
+        return "done", None
+    status = directory.status
+    if status is not None and status.state == "failed" and status.error is not None:
+        return "failed", f"{status.error['type']}: {status.error['message']}"
+    return "waiting", None

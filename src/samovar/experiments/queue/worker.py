@@ -1,0 +1,208 @@
+"""A worker: takes jobs, runs each as a child process, and says what became of it. Knows no kind of job.
+
+take ─▶ child starts ─▶ beats while it lives ─▶ its exit code is the outcome
+             │ stop asked, job lost, database gone: the child is told, saves a snapshot and ends; a successor goes
+             ▼ on from there, because the directory's own lease lets only one of them write
+"""
+
+import math
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from samovar.errors import QueueGone, SamovarError, Stopped
+from samovar.experiments.queue.child import Child
+from samovar.experiments.queue.command import Command, make_command
+from samovar.experiments.queue.job import Job, Outcome
+from samovar.experiments.queue.queue import LEASE_SECONDS, Queue
+from samovar.results import ResultDirectory
+from samovar.store import LocalStore, lease_state
+
+_LOOK_SECONDS = 0.2
+_BEATS_PER_LEASE = 6
+_BUSY_SECONDS = 5.0
+_ECHO_SECONDS = 1.0
+_STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
+@dataclass
+class StopRequest:
+    """How often somebody asked to stop: the first time children save what they have, the second they do not.
+
+    Without locks, because a signal may come while another one is being heard."""
+
+    count: int = 0
+    _last: float = -math.inf
+
+    def ask(self) -> None:
+        """One request may come twice, to a process and to its group: that counts once."""
+        now = time.monotonic()
+        self.count += now - self._last > _ECHO_SECONDS
+        self._last = now
+
+    def wait(self, seconds: float) -> None:
+        """Until that time is over, or somebody asks."""
+        deadline = time.monotonic() + seconds
+        while not self.count and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """SIGTERM and ctrl-C ask, while the block runs."""
+
+        def hear(number: int, frame: FrameType | None) -> None:
+            self.ask()
+
+        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def worker_name(given: str = "worker") -> str:
+    """Told apart from every other worker's by host and process."""
+    return f"{given}@{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass
+class Worker:
+    queue: Queue
+    name: str
+    """Shown in the queue. No two workers may have one name at a time: see `worker_name`."""
+    tell: Callable[[str], None] = print
+    stop: StopRequest = field(default_factory=StopRequest)
+    lease_seconds: float = LEASE_SECONDS
+    poll_seconds: float = 1.0
+    """Between two looks at a queue without a waiting job."""
+    make_command: Command = make_command
+    num_taken: int = 0
+
+    def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Do jobs until somebody asks to stop, or `is_over` is true when none can be taken."""
+        while not self.stop.count:
+            job = self._take()
+            if job is not None:
+                self._do(job)
+            elif is_over():
+                return
+            else:
+                self.stop.wait(self.poll_seconds)
+
+    def run_one(self) -> bool:
+        """Do one job; False when none waits."""
+        job = self._take()
+        if job is not None:
+            self._do(job)
+        return job is not None
+
+    def run_until_empty(self) -> None:
+        """Until no job waits, and none runs anywhere: one that runs may still come back."""
+        self.run(lambda: not any(self.queue.counts().get(state) for state in ("waiting", "running")))
+
+    def _take(self) -> Job | None:
+        job = self.queue.take(f"{self.name}/{self.num_taken + 1}", self.lease_seconds)
+        self.num_taken += job is not None
+        return job
+
+    def _do(self, job: Job) -> None:
+        place = job.task.out
+        self.tell(f"job {job.id}: {job.task.kind} {place}{f' (attempt {job.attempts + 1})' if job.attempts else ''}")
+        try:
+            outcome = self._attempt(job)
+        except SamovarError as error:
+            if isinstance(error, QueueGone):
+                raise
+            outcome = Outcome("wrong" if error.exit_code == 2 else "failed", error.exit_code, str(error))
+        if outcome is None or not self.queue.end(job, outcome):
+            self.tell(f"job {job.id}: was taken over or cancelled; nothing of it is said by this worker")
+        else:
+            self.tell(f"job {job.id}: {outcome.verdict}{f': {outcome.error}' if outcome.error else ''}")
+
+    def _attempt(self, job: Job) -> Outcome | None:
+        """None: the job is not ours any more."""
+        if (holder := _holder(job)) is not None:
+            return self._busy(holder)
+        with Child(self.make_command(job.task), job.task.folder) as child:
+            watch = _Watch(self, job, child)
+            code = watch.wait()
+            if watch.gone is not None:
+                raise watch.gone
+            if watch.is_lost:
+                return None
+            return self._judge(job, code, child)
+
+    def _judge(self, job: Job, code: int, child: Child) -> Outcome:
+        log = child.log_tail()
+        if code == 0:
+            return Outcome("done", code, log=log)
+        if code == Stopped.exit_code or (self.stop.count and code in _STOPPED_BY_SIGNAL):
+            return Outcome("put back", code, log=log)
+        if (holder := _holder(job)) is not None:
+            return self._busy(holder)  # whoever was faster goes on; that is nobody's failure
+        return Outcome("wrong" if code == 2 else "failed", code, _explain(job, code, child.pid, log), log)
+
+    def _busy(self, holder: str) -> Outcome:
+        """An earlier worker's process still works there: it ends, or falls silent, and then the job goes on."""
+        delay = min(_BUSY_SECONDS, self.lease_seconds)
+        return Outcome("put back", error=f"waits for {holder}", delay_seconds=delay)
+
+
+@dataclass
+class _Watch:
+    """A child's life beside the job's lease."""
+
+    worker: Worker
+    job: Job
+    child: Child
+    is_lost: bool = False
+    gone: QueueGone | None = None
+    num_stops: int = 0
+
+    def wait(self) -> int:
+        pause = self.worker.lease_seconds / _BEATS_PER_LEASE
+        next_beat = time.monotonic() + pause
+        while (code := self.child.wait(min(_LOOK_SECONDS, pause))) is None:
+            self._stop_if_asked()
+            if time.monotonic() >= next_beat and not self.is_lost and self.gone is None:
+                self._beat()
+                next_beat = time.monotonic() + pause
+        return code
+
+    def _stop_if_asked(self) -> None:
+        wanted = max(self.worker.stop.count, int(self.is_lost or self.gone is not None))
+        for _ in range(self.num_stops, min(wanted, 2)):
+            self.child.stop()
+            self.num_stops += 1
+
+    def _beat(self) -> None:
+        try:
+            self.is_lost = not self.worker.queue.beat(self.job, self.worker.lease_seconds, self.child.log_tail())
+        except QueueGone as error:
+            self.gone = error
+            self.worker.tell(f"job {self.job.id}: the queue does not answer; its process is stopped, to go on later")
+
+
+def _holder(job: Job) -> str | None:
+    state = lease_state(LocalStore(Path(job.task.out)))
+    return str(state.holder) if state.is_held else None
+
+
+def _explain(job: Job, code: int, pid: int, log: str) -> str:
+    """What the directory says of this very process, else the end of the log."""
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    try:
+        status = ResultDirectory(LocalStore(Path(job.task.out))).status
+    except SamovarError:
+        status = None
+    if status is not None and status.error is not None and status.holder is not None and status.holder.pid == pid:
+        return f"{how}: {status.error['type']}: {status.error['message']}"
+    said = log[log.rfind("error: ") :] if "error: " in log else (log.strip().splitlines() or ["it said nothing"])[-1]
+    return f"{how}: {said.strip()}"

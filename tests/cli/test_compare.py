@@ -1,0 +1,126 @@
+"""ls, diff, clone, plot, tree and checksum, as a user types them."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli import on_a_terminal, samovar
+from tests.experiments.runs import evaluation_lines, make_run, train_lines
+from tests.pipelines.toys import ONLINE, SCRIPT, make_hours, write_table
+
+
+@pytest.fixture
+def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(quick_path)
+    for name, rate in (("a", 0.1), ("b", 0.2), ("c", 0.4)):
+        lines = [*train_lines([1.0, rate]), *evaluation_lines("x", [1 - rate])]
+        make_run(quick_path / "runs" / name, {"model": {"lr": rate}, "seed": 0}, lines)
+    (quick_path / "model.json").write_text('{"model": {"lr": 0.1}, "seed": 0}')
+    return quick_path
+
+
+def test_ls_is_csv_when_piped_json_when_asked_and_a_table_on_a_terminal(folder: Path) -> None:
+    done = samovar("ls", "runs", "--where", "lr>0.1", "--sort", "-auc", "--columns", "state,lr,auc")
+    assert done.stdout == "name,state,model.lr,x.auc\nruns/b,finished,0.2,0.8\nruns/c,finished,0.4,0.6\n", done.stderr
+    found = json.loads(samovar("ls", "runs/[ab]", "--json").stdout)
+    assert [run["name"] for run in found] == ["runs/a", "runs/b"]
+    assert found[0]["x.auc"] == 0.9
+    shown = on_a_terminal("ls")
+    assert "│ runs/a │ finished │ model │" in shown
+    assert samovar("ls", "--csv", "list.csv").stdout == ""
+    assert len((folder / "list.csv").read_text().splitlines()) == 4
+
+
+def test_diff_takes_a_baseline_and_writes_csv(folder: Path) -> None:
+    done = samovar("diff", "--baseline", "runs/b", "runs/*", "model.json", "--csv", "out.csv")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert (folder / "out.csv").read_text() == ("key,runs/b,runs/a,runs/c,model.json\nmodel.lr,0.2,0.1,0.4,0.1\n")
+    many = on_a_terminal("diff", *["runs/a", "runs/b"] * 7)
+    assert "0.1 (7), 0.2 (7)" in many
+    assert "14 configs" in many
+
+
+def test_clone_prints_the_change_and_the_new_file(folder: Path) -> None:
+    done = samovar("clone", "model.json", "--conf", '{"model.lr": 0.3}')
+    assert done.stdout == "  model.lr: 0.1 → 0.3\nmodela.json\n"
+    told = samovar("clone", "runs/a", "--conf", '{"model.lrr": 0.3}')
+    assert told.stdout.endswith("runs/aa.json\n")
+    assert "has no key 'model.lrr', so the clone has one more; did you mean 'model.lr'?" in told.stderr
+    assert samovar("clone", "model.json", "--conf", '{"seed": 0}').returncode == 2
+    assert samovar("clone", "runs", "--conf", '{"seed": 1}').returncode == 2
+
+
+def test_plot_draws_on_a_terminal_gives_points_when_piped_and_pictures_when_asked(folder: Path) -> None:
+    points = list(csv.reader(io.StringIO(samovar("plot", "runs").stdout)))
+    assert points[:3] == [
+        ["run", "metric", "step", "value"],
+        ["lr=0.1", "loss", "0.0", "1.0"],
+        ["lr=0.1", "loss", "1.0", "0.1"],
+    ]
+    shown = on_a_terminal("plot", "runs")
+    assert "━━ lr=0.4  0.4" in shown
+    done = samovar("plot", "runs", "--metric", "loss", "--metric", "auc", "--png", "p.png", "--svg", "p.svg")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert (folder / "p.png").stat().st_size > 1000
+    assert "<svg" in (folder / "p.svg").read_text()
+
+
+def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
+    done = samovar("tree", "runs", "model.json", "--metric", "auc")
+    assert done.returncode == 0, done.stderr
+    assert "runs/a  0.9  lr=0.1" in done.stdout
+    assert samovar("tree", "runs", "--png", "t.png", "--csv", "t.csv", "--clusters", 2).returncode == 0
+    assert (folder / "t.csv").read_text() == "branch,name,metric\n0,runs/a,\n0,runs/b,\n1,runs/c,\n"
+
+
+def test_checksum_saves_compares_and_says_so_in_its_exit_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    saved = samovar("checksum", "runs/a", "--save", "a.sha256")
+    assert saved.returncode == 0, saved.stderr
+    assert samovar("checksum", "runs/a", "--against", "a.sha256").returncode == 0
+    (folder / "runs/a/new").write_text("x")
+    (folder / "runs/a/script.py").write_text("other")
+    done = samovar("checksum", "runs/a", "--against", "a.sha256")
+    assert (done.returncode, done.stdout.splitlines()[:2]) == (1, ["changed script.py", "new     new"])
+    assert json.loads(samovar("checksum", "runs/a", "--against", "a.sha256", "--json").stdout)["new"] == ["new"]
+    again = samovar("checksum", "runs/a", "--save", "a.sha256")
+    assert again.returncode == 2
+    assert "a.sha256: exists already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["ls", "none"], "none: no result directory there or below"),
+        (["ls", "runs", "--where", "lr"], "--where 'lr': expected a column, one of"),
+        (["plot", "runs", "--metric", "acu"], "did you mean 'auc'?"),
+        (["plot", "none/*"], "none/*: fits no result directory"),
+        (["tree", "model.json"], "tree: found 1 config; expected two or more"),
+        (["checksum", "none"], "none: No such file or directory"),
+        (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory; expected a place"),
+        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: No such file or directory; expected a place"),
+    ],
+)
+def test_a_mistake_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:
+    done = samovar(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_clone_of_a_trained_config_trains_and_both_are_compared(folder: Path) -> None:
+    write_table(folder / "clicks", make_hours([2, 1]))
+    (folder / "online.json").write_text(json.dumps({**ONLINE, "model_yt_dir": "click"}))
+    (folder / "script.py").write_text(SCRIPT)
+    assert samovar("clone", "online.json", "--conf", '{"model.lr": 0.5}').stdout.endswith("onlinea.json\n")
+    for name in ("online.json", "onlinea.json"):
+        done = samovar("train", name, "--script", "script.py")
+        assert done.returncode == 0, done.stderr
+    listed = samovar("ls", "click", "clicka", "--columns", "lr,loss").stdout.splitlines()
+    assert [line.split(",")[0] for line in listed] == ["name", "click", "clicka"]
+    assert "cloned_from,,online.json" in samovar("diff", "click", "clicka").stdout
+    assert "(clone of online.json)" in samovar("tree", "click", "clicka").stdout
+    assert "lr=0.5,loss," in samovar("plot", "click", "clicka").stdout
