@@ -112,7 +112,7 @@ def public_names() -> set[str]:
         room.__name__: room.__all__
         for room in (samovar.brew, samovar.embeddings, samovar.data, samovar.functional.batch_iter)
     }
-    rooms["samovar.policies"] = [each.__name__ for each in (samovar.Policy, *all_subclasses(samovar.Policy))]
+    rooms["samovar.policies"] = [each.__name__ for each in all_subclasses(samovar.Policy)]
     top = {f"samovar.{name}" for name in samovar.__all__} - {
         "samovar.__version__",
         "samovar.data",
