@@ -1,11 +1,11 @@
-# make demo | make test: each sets everything up on a machine with Python 3.11+ and a C++ compiler.
+# make demo | make test | make docs: each sets everything up on a machine with Python 3.11+ and a C++ compiler.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
 NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 
-.PHONY: demo test setup check bench long stub native-test clean
+.PHONY: demo test docs setup check bench long stub native-test clean
 
 demo: setup
 	$(BIN)/python examples/click_model/demo.py
@@ -21,7 +21,7 @@ $(VENV)/packages: constraints.txt pyproject.toml
 	touch $@
 
 $(VENV)/installed: $(VENV)/packages $(NATIVE)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,docs]'
 	touch $@
 
 setup: $(VENV)/installed
@@ -30,6 +30,11 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Pages that the code tells are written anew; then the site, where any warning is an error.
+docs: setup
+	$(BIN)/python docs/generate_reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # the variable silences a notice of the theme
 
 # The peers lie beside the environment, not in it: some of them would change what Samovar is tested with.
 build/peers/installed: benchmarks/peers.txt $(VENV)/packages

@@ -1,4 +1,5 @@
 """A made-up click log as a CSV file: ids over the whole unsigned range, strings, texts, numbers, missing values.
+Who reads "sale" in a title clicks six times as often: there is something to learn.
 
 python examples/brewing/make_log.py clicks.csv [ROWS]
 """
@@ -22,15 +23,16 @@ def write_log(path: Path, num_rows: int) -> None:
         writer = csv.writer(file)
         writer.writerow(["time", "hit", "user", "ad", "title", "price", "clicked"])
         for number in range(num_rows):
+            title = chance.choice(WORDS, 3)
             writer.writerow(
                 [
                     START + int(chance.integers(HOURS * 3600)),
                     f"hit-{number}",
                     users[chance.integers(len(users))] if number % 7 else "",
                     f"ad-{int(chance.zipf(1.5)) % 5000}",
-                    " ".join(chance.choice(WORDS, 3)),
+                    " ".join(title),
                     round(float(chance.exponential(20)), 2) if number % 11 else "",
-                    int(chance.random() < 0.1),
+                    int(chance.random() < (0.3 if "sale" in title else 0.05)),
                 ]
             )
 

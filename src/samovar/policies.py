@@ -26,7 +26,7 @@ class Policy:
     """Attributes that never change after `__init__`: they come from the caller again, not from a snapshot."""
 
     def epoch_started(self, epoch: int) -> None:
-        pass
+        """Before the first step of an epoch."""
 
     def epoch_finished(
         self,
@@ -35,7 +35,7 @@ class Policy:
         train_losses: Sequence[float] | None = None,
         metrics: Mapping[str, Any] | None = None,
     ) -> None:
-        pass
+        """After an epoch: the loss of each step, and what validation has measured."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a snapshot keeps: by default every instance attribute."""
@@ -54,6 +54,8 @@ class Policy:
 
 
 class Constant(Policy):
+    """Always the same value; a plain number means this."""
+
     _settings = frozenset({"value"})
 
     def __init__(self, value: float) -> None:

@@ -31,6 +31,7 @@ class TextOptions(Schema):
 
 class ShuffleOptions(Schema):
     seed: NonNegativeInt = 0
+    """Another seed, another order."""
 
 
 class RecipeTable(Schema):
@@ -89,6 +90,7 @@ class Recipe(RecipeTable):
     granularity: PositiveInt = 300
     """Seconds of a granule, counted from the start of the hour."""
     batch_size: PositiveInt = 1024
+    """Rows of a minibatch; the last one of an hour may be shorter, one with a pivot longer."""
     pivot_column: str | None = None
     """Rows with one value of it in a granule stay together in a minibatch."""
     stability_column: str | None = None

@@ -34,6 +34,7 @@ class MNIST:
         return image
 
     def load_label(self, id: int) -> int:
+        """The digit."""
         labels, number = self._find(id, 1)
         return int(labels[number])
 

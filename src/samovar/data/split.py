@@ -14,6 +14,8 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Split:
+    """The numbers of the examples to train on, and of those to judge by."""
+
     train: Indices
     valid: Indices
 

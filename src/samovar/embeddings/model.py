@@ -12,13 +12,14 @@ from samovar.embeddings.module import HashEmbedding
 class BaseEmbeddingModel(nn.Module):
     """Subclass it, call `embed` in `forward`, and do the rest with plain tensors.
 
-    >>> class Clicks(BaseEmbeddingModel):
-    ...     def __init__(self):
-    ...         super().__init__({"BannerID": 8, "UserID": 8})
-    ...         self.top = nn.Linear(16, 1)
-    ...     def forward(self, inputs):
-    ...         x = self.embed(inputs)
-    ...         return self.top(torch.cat([x["BannerID"], x["UserID"]], 1)).squeeze(1)
+    Examples:
+        >>> class Clicks(BaseEmbeddingModel):
+        ...     def __init__(self):
+        ...         super().__init__({"BannerID": 8, "UserID": 8})
+        ...         self.top = nn.Linear(16, 1)
+        ...     def forward(self, inputs):
+        ...         x = self.embed(inputs)
+        ...         return self.top(torch.cat([x["BannerID"], x["UserID"]], 1)).squeeze(1)
     """
 
     def __init__(self, features: Mapping[str, int], **options: Any) -> None:

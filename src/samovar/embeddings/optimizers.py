@@ -74,6 +74,8 @@ class HashOptimizer(torch.optim.Optimizer):
 
 
 class HashSGD(HashOptimizer):
+    """Steps of lr times the gradient; a row has no state."""
+
     kind = "sgd"
 
 

@@ -38,13 +38,16 @@ class MergedTable(Schema):
     features: Names | None = None
     """What to take of it; one table may leave this out and gives all features that the others do not name."""
     targets: Names
+    """Tensors of it that the loss gets."""
     keys: Names = ()
+    """Single-valued columns of it that go into the predictions."""
 
 
 class MergeTables(Schema):
     merge_keys: Annotated[Names, Field(min_length=1)]
     """Columns that must be equal, example by example."""
     tables: Annotated[tuple[MergedTable, ...], Field(min_length=2)]
+    """Joined row by row, within each hour."""
 
     @model_validator(mode="after")
     def _leave_features_out_once(self) -> Self:
@@ -122,9 +125,11 @@ class OnlineData(Reading, Dates):
 
 class OfflineEvaluation(Schema):
     name: str
+    """Of its folder in evaluation/."""
     keys: Names = ()
     """Single-valued columns that go into the predictions."""
     table: str
+    """A tensor table; relative paths begin at the config file."""
     features: Names | None = None
     """Those of training when absent."""
     targets: Names | None = None
@@ -139,10 +144,13 @@ class OfflineEvaluation(Schema):
 
 class OnlineEvaluation(Dates):
     name: str
+    """Of its folder in evaluation/."""
     keys: Names = ()
     """Single-valued columns that go into the predictions."""
     table: str | None = None
+    """A tensor table of hours; relative paths begin at the config file."""
     merge_tables: MergeTables | None = None
+    """Several tables read as one, instead of `table`."""
     features: Names | None = None
     """Those of training when absent."""
     targets: Names | None = None
@@ -161,6 +169,7 @@ class OnlineEvaluation(Dates):
 
 class OfflineEvaluations(Schema):
     eval_confs: tuple[OfflineEvaluation, ...] = ()
+    """Tables that the finished model is applied to."""
 
     @model_validator(mode="after")
     def _name_each_once(self) -> Self:
@@ -169,6 +178,7 @@ class OfflineEvaluations(Schema):
 
 class OnlineEvaluations(Schema):
     eval_confs: tuple[OnlineEvaluation, ...] = ()
+    """Later hours that the model of each hour is applied to."""
 
     @model_validator(mode="after")
     def _name_each_once(self) -> Self:
@@ -191,10 +201,13 @@ class _Training(Schema):
     model: dict[str, Any] = Field(default_factory=dict)
     """The script's own parameters."""
     seed: NonNegativeInt = 0
+    """Of everything random; set before `build`."""
     num_threads: PositiveInt | None = None
     """Threads of torch; the machine's when absent, and fixed from then on."""
     snapshotter: SnapshotterOptions = SnapshotterOptions()
+    """When the state is saved."""
     ttl_filter: TtlFilterOptions = TtlFilterOptions()
+    """When expired rows of hash tables are freed."""
     progress: bool = True
     """Whether to show where the run is."""
     init_from: str | None = None
@@ -203,14 +216,20 @@ class _Training(Schema):
 
 class OfflineConfig(_Training):
     pipeline: Literal["offline"] = "offline"
+    """Epochs over a fixed table; inferred from the keys of `train_data` when absent."""
     train_data: OfflineData
+    """What to learn from, and how often."""
     evaluation: OfflineEvaluations = OfflineEvaluations()
+    """What to predict when the training has ended."""
 
 
 class OnlineConfig(_Training):
     pipeline: Literal["online"] = "online"
+    """Hour by hour along a table; inferred from the keys of `train_data` when absent."""
     train_data: OnlineData
+    """What to learn from, and from which hour to which."""
     evaluation: OnlineEvaluations = OnlineEvaluations()
+    """What to predict after each hour."""
     follow: bool = False
     """Whether to wait for hours that are not there yet."""
 

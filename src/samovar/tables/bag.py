@@ -20,7 +20,8 @@ class Bag:
     A table may have kept distinct ids and positions: then `unique` and `inverse` are given without work, and
     data == unique[inverse]; else both are None. Bags of a minibatch may share a data_len: do not change it in place.
 
-    >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
+    Examples:
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
     """
 
     __slots__ = ("_data", "_later", "data_len", "inverse", "unique")

@@ -58,6 +58,7 @@ class RandomSamples(Schema):
     values: dict[str, Values]
     """Config keys, such as `model.lr`, and where their values come from."""
     seed: int = 0
+    """Another seed, other samples."""
 
 
 class Experiment(Schema):

@@ -35,6 +35,7 @@ class Repeated(BatchIter):
 
 
 def as_batch_iter(batches: Any) -> BatchIter:
+    """What `train_model` makes of its argument: a `BatchIter` itself, or a list that is gone through in each epoch."""
     if isinstance(batches, BatchIter):
         return batches
     if hasattr(batches, "__len__") and hasattr(batches, "__iter__"):

@@ -19,6 +19,10 @@ from samovar.seeds import numpy_generator
 
 
 class Infinite(BatchIter):
+    """`source` draws an item, each transform changes it, `batch_size` of them are combined into a minibatch.
+
+    An epoch has `n_iters_per_epoch` minibatches; `buffer_size` of them are made ahead."""
+
     def __init__(
         self,
         source: Source,

@@ -1,0 +1,102 @@
+"""Another reader of tensor tables, written from docs/tensor_table.md alone."""
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lz4.block
+import numpy as np
+import pyarrow as pa
+import xxhash
+import zstandard
+from tests.docs.readers.result_directory import read_attributes
+
+DENSE, IDS, DISTINCT, OPAQUE = range(4)
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+
+
+@dataclass(frozen=True)
+class Bag:
+    data: Any
+    data_len: Any
+
+
+@dataclass(frozen=True)
+class Row:
+    hour: int | None
+    num_examples: int
+    values: dict[str, Any]
+
+
+def read_table(directory: Path) -> Iterator[Row]:
+    """All rows of the newest version."""
+    version = read_attributes(directory)["version"]
+    for number in range(1, version + 1):
+        manifest = json.loads((directory / f"manifest/{number:06d}.json").read_text())
+        assert (manifest["format"], manifest["version"]) == (1, number)
+        columns = [column["name"] for column in manifest["schema"]["columns"]]
+        for file in manifest["segment"]["files"]:
+            yield from _read_file((directory / file["path"]).read_bytes(), file, columns)
+
+
+def _read_file(data: bytes, file: dict[str, Any], columns: list[str]) -> Iterator[Row]:
+    assert (len(data), xxhash.xxh64(data).hexdigest()) == (file["size"], file["checksum"])
+    num_rows, begin = file["num_rows"], file["index_at"]
+    heads_size, cells_size = 16 * num_rows, 16 * num_rows * len(columns)
+    index = data[begin : begin + heads_size + cells_size]
+    assert xxhash.xxh64(index).hexdigest() == file["index_checksum"]
+    heads = list(struct.iter_unpack("<qQ", index[:heads_size]))
+    cells = struct.iter_unpack("<QII", index[heads_size:])
+    for hour, num_examples in heads:
+        values = {}
+        for name in columns:
+            offset, size, _ = next(cells)
+            values[name] = read_cell(data[offset : offset + size])
+        yield Row(None if hour == -(2**63) else hour, num_examples, values)
+
+
+def read_cell(cell: bytes) -> Any:
+    magic, version, layout, codec, width, len_width, rank, padding, zero = struct.unpack_from("<4s8B", cell)
+    shape, (num_ids, num_distinct, _, raw_size, checksum) = (
+        struct.unpack_from("<3I", cell, 12),
+        struct.unpack_from("<QIIQQ", cell, 24),
+    )
+    assert (magic, version, zero) == (b"SMVC", 1, 0)
+    stored = cell[56 + padding :]
+    seed = xxhash.xxh64_intdigest(cell[:10] + b"\0" + cell[11:48])
+    assert xxhash.xxh64_intdigest(stored, seed) == checksum
+    payload = _decompress(stored, codec, raw_size)
+    assert len(payload) == raw_size
+    if layout == OPAQUE:
+        return pa.ipc.open_stream(payload).read_all().column("key")
+    if layout == DENSE:
+        assert width == 1
+        return np.frombuffer(payload, "<f4").reshape(shape[:rank])
+    return _read_bag(payload, num_distinct if layout == DISTINCT else None, num_ids, width, len_width, shape[:rank])
+
+
+def _decompress(stored: bytes, codec: int, raw_size: int) -> bytes:
+    if codec == 1:
+        return zstandard.ZstdDecompressor().decompress(stored, raw_size)
+    return lz4.block.decompress(stored, raw_size) if codec == 2 else stored
+
+
+def _read_bag(
+    payload: bytes, num_distinct: int | None, num_ids: int, width: int, len_width: int, shape: tuple[int, ...]
+) -> Bag:
+    num_stored = num_ids if num_distinct is None else num_distinct
+    data = np.frombuffer(payload, "<u8", num_stored)
+    at = 8 * num_stored
+    if num_distinct is not None:
+        data = data[np.frombuffer(payload, UNSIGNED[width], num_ids, at)]
+        at += width * num_ids
+    count = math.prod(shape)
+    if len_width == 0:
+        return Bag(data, np.ones(shape, np.int32))
+    lengths = np.frombuffer(payload, UNSIGNED[len_width], count, at)
+    assert at + len_width * count == len(payload)
+    return Bag(data, lengths.astype(np.int32).reshape(shape))
