@@ -20,6 +20,7 @@ import torch
 
 from samovar import seeds
 from samovar.config import Ledger, Params, flatten
+from samovar.config.parent import without_parent
 from samovar.config.paths import covers
 from samovar.errors import BadInput, ConfigError, Stopped
 from samovar.experiments.links import KEYS, Named, as_sources, find_named, require_good, with_paths
@@ -127,7 +128,7 @@ def _check_numbers(effective: dict[str, Any], where: str) -> None:
 
 def _users_keys(effective: dict[str, Any]) -> list[str]:
     """What the script, and not we, must read."""
-    return [key for key in flatten(effective) if not any(covers(own, key) for own in READ_BY_US)]
+    return [key for key in flatten(without_parent(effective)) if not any(covers(own, key) for own in READ_BY_US)]
 
 
 def _judge_text(text: ScriptText, earlier: Earlier | None, is_accepted: bool) -> list[str]:
