@@ -30,6 +30,13 @@ class Input:
     targets: Sequence[str]
     keys: Sequence[str]
 
+    def as_source(self) -> Source:
+        """A link of lineage. A table that another program wrote is no result of ours, and the chain ends there."""
+        try:
+            return open_directory(self.path).as_source(self.key, self.table.version)
+        except NotOurs:
+            return Source(self.key, str(self.path), self.table.id, self.table.version)
+
 
 @dataclass(frozen=True)
 class DataSource:
@@ -108,7 +115,7 @@ class DataSource:
 
     @property
     def lineage(self) -> list[Source]:
-        return [open_directory(each.path).as_source(each.key, each.table.version) for each in self.inputs]
+        return [each.as_source() for each in self.inputs]
 
 
 def _reopened(each: Input) -> Input:

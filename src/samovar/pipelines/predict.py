@@ -94,8 +94,7 @@ def _describe(request: PredictRequest, position: Any) -> dict[str, Any]:
 
 
 def _lineage(request: PredictRequest, origin: ResultDirectory, source: DataSource) -> list[Source]:
-    table = source.inputs[0]
-    return [origin.as_source("source"), open_directory(table.path).as_source("table", table.table.version)]
+    return [origin.as_source("source"), *source.lineage]
 
 
 def _features(config: Config, learner: Learner, name: str) -> list[str]:
