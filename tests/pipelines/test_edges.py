@@ -184,3 +184,27 @@ def test_policies_are_told_once_an_epoch_whatever_its_uris_are(folder: Path, gra
     out = run_well(make_toy(folder, OFFLINE, {"train_data.uri_granularity": granularity}, script))
     policies = open_directory(out).load_model().tree["policies"]
     assert policies["net.eps"]["told"] == 2
+
+
+def test_plateau_and_restarts_work_online_and_survive_kills(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([2] * 12))
+    script = SCRIPT.replace(
+        "def build", "from samovar.callbacks import Countdown, Plateau, RateFactor, Restarts\n\n\ndef build"
+    )
+    script = script.replace(
+        'policies = {"net.lr": Exponential(params.lr, 0.95), ', 'policies = {"net.lr_factor": factor, '
+    )
+    script = script.replace("    model = Model(", "    factor = RateFactor()\n    model = Model(")
+    script = script.replace("lr=1.0", "lr=params.lr").replace(
+        "    return samovar.Learner(",
+        "    plateau = Plateau(Countdown(9), factor, lambda run: 1.0)\n    return samovar.Learner(",
+    )
+    script = script.replace("[CountHours()]", "[CountHours(), plateau, Restarts(plateau)]")
+    request = make_toy(quick_path, {**ONLINE, "evaluation": {}}, {}, script)
+    straight = run_well(request)
+    rate = open_directory(straight).load_model().tree["policies"]["net.lr_factor"]["value"]
+    assert rate == pytest.approx(0.618**2)  # after hours 3 and 6 without progress; after hour 2 there was a restart
+    killed = changed(request, "killed")
+    for point in (300, 500):
+        run(killed, KillingDisk(point))
+    assert compare(contract_of(straight), contract_of(run_well(killed))) == []

@@ -1,6 +1,10 @@
 """PytorchTrainer as a user meets it."""
 
+import os
 import random
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -311,3 +315,52 @@ def test_arguments_of_the_builder_come_back_exactly() -> None:
 def test_an_example_that_cannot_be_read_is_named_by_its_number_in_the_whole() -> None:
     with pytest.raises(BadInput, match="example 34 cannot be read"):
         PytorchTrainer(build, device="cpu").train(Failing(34), "failing", shuffle=False, **QUIET)
+
+
+class Ragged(Dataset[Any]):
+    """Sequences of different lengths, joined by the data set's own rule."""
+
+    regression_flags, scale = (1,), (0.0, 1.0)
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.full((1 + index % 3,), float(index % 5)), torch.tensor([float(index % 5)])
+
+    def collate_fn(self, items: list[Any]) -> Any:
+        sequences, targets = zip(*items, strict=True)
+        return nn.utils.rnn.pad_sequence(list(sequences), batch_first=True)[:, :1], torch.stack(targets)
+
+
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_the_data_sets_own_rule_joins_examples(n_workers: int) -> None:
+    trainer = PytorchTrainer(build, [1], device="cpu")
+    report = trainer.train(Ragged(), "ragged", 8, learning_rate=0.01, n_workers=n_workers, **{**QUIET, "n_epochs": 20})
+    assert report.best_loss < report.history[0]["valid_loss"]
+    assert trainer.predict_dataset(Ragged(), batch_size=7, verbose=False).shape == (40, 1)
+
+
+SHOWN = """
+import numpy as np
+from torch import nn
+import samovar
+x = np.zeros((4000, 3), np.float32)
+samovar.PytorchTrainer(nn.Linear, [3, 1], device="cpu").fit(x, x[:, :1] + 1, name="shown", n_epochs=3, seed=1)
+"""
+
+
+def test_on_a_terminal_there_is_a_progress_bar(folder: Path) -> None:
+    parts: list[bytes] = []
+    outer, inner = os.openpty()
+    child = subprocess.Popen([sys.executable, "-c", SHOWN], stdout=inner, stderr=inner, cwd=folder)
+    os.close(inner)
+    with suppress(OSError):  # that is how the end of a terminal looks
+        while True:
+            parts.append(os.read(outer, 65536))
+    os.close(outer)
+    assert child.wait() == 0
+    text = b"".join(parts).decode()
+    assert "rows/s" in text
+    assert "loss" in text
+    assert "epoch 3 of 3" in text
