@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -58,9 +59,23 @@ def _devices(torch: Any) -> list[str] | None:
     return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
+_UNITED = re.compile(r"[-_.]+")
+
+
 @cache
 def _package_versions() -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((item.name, item.version) for item in metadata.distributions()))
+    """By their canonical names. Folders of installed packages carry both in their own name; to open each of them would
+    take most of the start of a small stage."""
+    found = (_from_folder(item) or (item.name, item.version) for item in metadata.distributions())
+    return tuple(sorted((_UNITED.sub("-", name).lower(), version) for name, version in found))
+
+
+def _from_folder(item: metadata.Distribution) -> tuple[str, str] | None:
+    folder = getattr(item, "_path", None)  # not public, so it may be gone one day; then the package is asked itself
+    if folder is None or folder.suffix != ".dist-info":
+        return None
+    name, _, version = folder.stem.partition("-")
+    return (name, version) if version else None
 
 
 @cache
