@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.experiments.queue.fleet import wait_until
+from tests.waiting import wait_until
 
 from samovar.results import open_directory
 
@@ -77,27 +77,23 @@ def test_mistakes_are_told_with_exit_code_2(folder: Path) -> None:
 
 
 SCRIPT = """
-import time, torch
+import torch
 from torch import nn
 import samovar
-
-class Slow(samovar.Callback):
-    def on_uri_end(self, run):
-        time.sleep(0.05)
 
 def build(params):
     model = nn.Linear(1, 1)
     forward = model.forward
     model.forward = lambda inputs: forward(inputs["x"].unsqueeze(1)).squeeze(1)
     loss = lambda output, targets: nn.functional.mse_loss(output, targets["x"])
-    return samovar.Learner(model, [torch.optim.SGD(model.parameters(), lr=0.01)], loss, callbacks=[Slow()])
+    return samovar.Learner(model, [torch.optim.SGD(model.parameters(), lr=0.01)], loss)
 """
 
 
 def test_a_worker_with_a_real_training_is_stopped_and_the_training_goes_on(folder: Path) -> None:
     ok(folder, "brew", "one.json")
     (folder / "script.py").write_text(SCRIPT)
-    data = {"table": "one", "features": ["x"], "targets": ["x"], "epoch_count": 1000, "uri_granularity": 1}
+    data = {"table": "one", "features": ["x"], "targets": ["x"], "epoch_count": 1_000_000, "uri_granularity": 1}
     config = {"pipeline": "offline", "train_data": data, "num_threads": 1, "snapshotter": {"frequency": 0}}
     (folder / "net.json").write_text(json.dumps(config))
     ok(folder, "queue", "add", "net.json", "--script", "script.py")

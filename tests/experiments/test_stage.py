@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from tests.cli.test_cli import samovar
 from tests.experiments.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 from tests.pipelines.toys import make_hours, write_table
+from tests.waiting import wait_until
 
 from samovar.experiments.audit import audit
 from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
@@ -22,7 +22,7 @@ from samovar.results import open_directory
 from samovar.testing.disks import CountingDisk, KillingDisk
 
 NAPPING = """
-import os, time
+import os, signal
 from pathlib import Path
 
 def main(params, out):
@@ -30,7 +30,7 @@ def main(params, out):
     (out / "folder").mkdir()
     if os.environ.get("NAP"):
         Path(os.environ["NAP"]).touch()
-        time.sleep(600)
+        signal.pause()
     (out / "whole.txt").write_text("whole")
 """
 
@@ -40,11 +40,6 @@ def folder(quick_path: Path) -> Path:
     write_stage(quick_path, "numbers", NUMBERS, {"count": 3})
     write_stage(quick_path, "total", TOTAL, {"source": "numbers"})
     return quick_path
-
-
-def wait_for(path: Path) -> None:
-    while not path.exists():
-        time.sleep(0.001)
 
 
 def test_a_source_that_is_not_there_is_told_before_anything_is_made(folder: Path) -> None:
@@ -198,7 +193,7 @@ def test_a_killed_stage_begins_anew_with_nothing_of_the_old_attempt(
     request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=DIRECTORY_KEYS)
     monkeypatch.setenv("NAP", str(folder / "asleep"))
     child = start_child(lambda: run_stage(request), folder / "log")
-    wait_for(folder / "asleep")
+    wait_until((folder / "asleep").exists, "the stage sleeps")
     assert "is in use by process" in run(folder, "nap").output
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait().was_killed
@@ -214,7 +209,7 @@ def test_a_stopped_stage_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=DIRECTORY_KEYS)
     monkeypatch.setenv("NAP", str(folder / "asleep"))
     child = start_child(lambda: run_stage(request), folder / "log")
-    wait_for(folder / "asleep")
+    wait_until((folder / "asleep").exists, "the stage sleeps")
     os.kill(child.pid, signal.SIGTERM)
     assert child.wait().code == 75
     assert open_directory(folder / "nap").describe_state() == "stopped"

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.pipelines.test_online import MERGED, columns
@@ -23,9 +22,10 @@ from tests.pipelines.toys import (
     start,
     write_table,
 )
+from tests.waiting import wait_until
 
 from samovar.errors import BadInput
-from samovar.pipelines.child import run_in_child, start_child
+from samovar.pipelines.child import Child, run_in_child, start_child
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.dry_run import try_batches
 from samovar.pipelines.predict import FOLDER, PredictRequest, predict
@@ -45,9 +45,14 @@ def folder(quick_path: Path) -> Path:
     return quick_path
 
 
-def wait_for(condition: Callable[[], bool], child: Any) -> None:
-    while not condition():
+def wait_for(is_so: Callable[[], bool], child: Child) -> None:
+    """While the child lives."""
+
+    def look() -> bool:
         assert child.look() is None
+        return is_so()
+
+    wait_until(look, "the child is so far")
 
 
 def learning_rate(out: Path) -> float:

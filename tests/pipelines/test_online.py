@@ -1,8 +1,6 @@
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from tests.pipelines.toys import (
     start,
     write_table,
 )
+from tests.waiting import wait_until
 
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.verify import verify_resume
@@ -183,13 +182,6 @@ def test_the_number_of_threads_that_read_and_the_cache_change_no_bit(folder: Pat
     assert same(run_well(changed(request, "rare", {"snapshotter.frequency": 1000})), straight) == []
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def position(out: Path) -> int | None:
     try:
         found = json.loads((out / "status.json").read_text())["position"]
@@ -210,7 +202,9 @@ def test_a_run_follows_a_live_table_and_ends_like_one_that_had_it_all(quick_path
     assert refused.code == 2
     assert 'is complete until 2021-01-01T02:00: end earlier, or wait for it with "follow": true' in refused.output
     child = start(request)
-    wait_until(lambda: position(request.out) == 1)  # hour 1 waits for hour 2, on which it is to be evaluated
+    wait_until(
+        lambda: position(request.out) == 1, "an hour is saved"
+    )  # hour 1 waits for hour 2, on which it is to be evaluated
     os.kill(child.pid, signal.SIGTERM)
     stopped = child.wait()
     assert stopped.code == 75

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.experiments.queue.fleet import TOY, finishes, metrics, start_worker, toy_command, wait_until
+from tests.experiments.queue.fleet import TOY, finishes, metrics, start_worker, toy_command
+from tests.waiting import wait_until
 
 from samovar.config import read_config
 from samovar.config.parent import Parent, read_parent, without_parent

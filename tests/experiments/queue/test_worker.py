@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,12 @@ from tests.experiments.queue.fleet import (
     run_here,
     start_worker,
     toy_task,
-    wait_until,
 )
 from tests.experiments.queue.postgres import PostgresServer
+from tests.waiting import wait_until
 
 from samovar.errors import QueueGone
-from samovar.experiments.queue import Outcome, Queue, open_queue
+from samovar.experiments.queue import Outcome, Queue, Task, open_queue
 from samovar.results import open_directory
 from samovar.store import lease_state
 
@@ -44,6 +45,14 @@ def has_saved(out: str, position: int) -> bool:
     except ValueError:
         return False
     return status is not None and status.position == position
+
+
+def put_to_work(url: str, queue: Queue, task: Task) -> ForkServerProcess:
+    """A worker that has begun with the task, and saved something."""
+    queue.add([task])
+    worker = start_worker(url, lease_seconds=1.0)
+    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    return worker
 
 
 @on_sqlite
@@ -99,9 +108,7 @@ def test_the_job_of_a_killed_worker_ends_and_is_taken_over_from_its_snapshot(
     url: str, queue: Queue, quick_path: Path
 ) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
-    queue.add([task])
-    worker = start_worker(url, lease_seconds=1.0)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    worker = put_to_work(url, queue, task)
     kill(worker)
     directory = open_directory(task.out)
     wait_until(lambda: not lease_state(directory.store).is_held, "the orphan has ended")
@@ -126,9 +133,7 @@ def test_a_worker_that_slept_beyond_its_lease_commits_nothing(url: str, queue: Q
     """Worker and child are paused; a second worker takes over in the queue and in the directory; both wake."""
     go = quick_path / "go"
     task = toy_task(quick_path, "slept", {"wait_at_0": str(go)})
-    queue.add([task])
-    worker = start_worker(url, lease_seconds=1.0)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    worker = put_to_work(url, queue, task)
     [child] = children(worker)
     paused = [worker.pid or 0, child]
     for pid in paused:
@@ -174,9 +179,7 @@ def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue
     """The worker is paused but its child is not: the successor waits until the child is through."""
     go = quick_path / "go"
     task = toy_task(quick_path, "busy", {"wait_at_0": str(go)})
-    queue.add([task])
-    worker = start_worker(url, lease_seconds=1.0)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    worker = put_to_work(url, queue, task)
     os.kill(worker.pid or 0, signal.SIGSTOP)
     try:
         wait_until(lambda: queue.jobs()[0].is_lost, "the lease is over")
@@ -202,9 +205,7 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_can_be_tried_again(
     url: str, queue: Queue, quick_path: Path
 ) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
-    queue.add([task])
-    worker = start_worker(url, lease_seconds=1.0)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    worker = put_to_work(url, queue, task)
     assert [job.state for job in queue.cancel([1])] == ["cancelled"]
     worker.join()
     assert worker.exitcode == 0

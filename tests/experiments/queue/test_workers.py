@@ -4,7 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.experiments.queue.fleet import finishes, kill, metrics, start_worker, toy_task, wait_until
+from tests.experiments.queue.fleet import finishes, kill, metrics, start_worker, toy_task
+from tests.waiting import wait_until
 
 from samovar.experiments.queue import Queue, open_queue
 from samovar.results import open_directory
