@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from tests.pipelines.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy, metrics, run, run_well, write_table
 
 from samovar.config import merge
+from samovar.pipelines.child import run_in_child
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.request import make_request
+from samovar.pipelines.train import train
 from samovar.pipelines.verify import verify_resume
 from samovar.results import open_directory
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
@@ -304,3 +307,16 @@ def test_a_copied_directory_goes_on_by_its_own_config_and_script(folder: Path) -
     assert own.out.resolve() == folder / "copy"
     assert same(run_well(own), straight) == []
     assert not open_directory(request.out).is_finished
+
+
+def test_a_resumed_run_has_the_threads_that_it_began_with(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE, {"num_threads": 1})
+    assert run(request, KillingDisk(300)).was_killed
+
+    def go_on() -> None:
+        torch.set_num_threads(3)
+        print(train(request).notes)
+
+    ended = run_in_child(go_on, folder / "log")
+    assert ended.code == 0, ended.output
+    assert "threads" not in ended.output

@@ -53,6 +53,8 @@ def train(request: Request, console: Console | None = None) -> Trained:
     if not directory.is_created:  # a mistake found here leaves nothing behind
         ready = _build(request, config, find_earlier(plan, request.out, request.replayed))
         lay_course(stage, ready.built.learner, lambda: None)  # finds columns that the model asks for in vain
+    assert config.num_threads is not None
+    torch.set_num_threads(config.num_threads)  # a run that goes on compares them with those that it began with
     with begin(directory, plan, accept_script=request.accept_script) as result:
         if result.is_finished:
             return Trained(request.out, True, result.notes)
