@@ -11,7 +11,7 @@ demo: setup
 	$(BIN)/python examples/click_model/demo.py
 
 test: check
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 
 # torch first and by its exact version: a package that asks for any torch would bring the CUDA build.
 $(VENV)/packages: constraints.txt pyproject.toml
