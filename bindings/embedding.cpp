@@ -15,8 +15,8 @@
 #include <string>
 #include <tuple>
 
+#include "bags.h"
 #include "borders.h"
-#include "tensors.h"
 
 namespace {
 
@@ -30,8 +30,6 @@ T* at(uintptr_t address) {
     return reinterpret_cast<T*>(address);
 }
 
-// name, table, is mean, ids, positions or None, lens: samovar.native.embedding.Ids
-using Ids = std::tuple<nb::handle, size_t, bool, nb::handle, nb::handle, nb::handle>;
 // address and stride in floats of a feature's output
 using Place = std::tuple<uintptr_t, size_t>;
 // address and stride in floats of a feature's gradient, or nothing
@@ -39,41 +37,50 @@ using Gradient = std::optional<std::tuple<uintptr_t, size_t>>;
 // kind, lr, eps, beta1, beta2, weight decay, clip by value, clip by norm
 using Step = std::tuple<int, double, double, double, double, double, double, double>;
 
-samovar::FeatureInput to_input(const Ids& feature, size_t number) {
-    static const TensorReader& reader = *new TensorReader;  // Python may be gone before it would be destroyed
-    const auto& [name, table, is_mean, ids, positions, lens] = feature;
-    const auto found_ids = reader.ids(ids), found_lens = reader.lens(lens);
-    if (!found_ids || !found_lens) throw samovar::BadBag(number, "");
-    samovar::FeatureInput input;
-    input.table = table, input.is_mean = is_mean;
-    input.lens = at<int32_t>(found_lens->address), input.num_bags = found_lens->size;
-    input.ids = at<uint64_t>(found_ids->address), input.num_ids = found_ids->size;
-    if (positions.is_none()) return input;
-    const auto found_positions = reader.positions(positions);
-    if (!found_positions) throw samovar::BadBag(number, "");
-    static const int32_t nowhere = 0;  // an empty tensor may have no address, which would mean "no positions"
-    input.positions = found_positions->size == 0 ? &nowhere : at<int32_t>(found_positions->address);
-    input.num_positions = found_positions->size;
-    return input;
-}
-
-std::vector<samovar::FeatureInput> to_inputs(const std::vector<Ids>& features) {
-    std::vector<samovar::FeatureInput> inputs;
-    inputs.reserve(features.size());
-    for (const Ids& feature : features) inputs.push_back(to_input(feature, inputs.size()));
-    return inputs;
-}
-
-std::unique_ptr<Lookup> lookup(Embedding& self, const std::vector<Ids>& features, const std::vector<Place>& places,
-                               uint32_t clock, bool is_training, unsigned threads) {
-    if (places.size() != features.size()) throw std::invalid_argument("one place a feature");
-    auto inputs = to_inputs(features);
+std::unique_ptr<Lookup> lookup(Embedding& self, const Inputs& given, const std::vector<Place>& places, uint32_t clock,
+                               bool is_training, unsigned threads) {
+    auto inputs = given.features;
+    if (places.size() != inputs.size()) throw std::invalid_argument("one place a feature");
     for (size_t i = 0; i < inputs.size(); ++i) {
         inputs[i].out = at<float>(std::get<0>(places[i]));
         inputs[i].out_stride = std::get<1>(places[i]);
     }
     nb::gil_scoped_release release;
     return self.lookup(inputs, clock, is_training, threads);
+}
+
+// All features side by side in one output.
+std::unique_ptr<Lookup> lookup_columns(Embedding& self, const Inputs& given, const Place& place, uint32_t clock,
+                                       bool is_training, unsigned threads) {
+    auto inputs = given.features;
+    auto* column = at<float>(std::get<0>(place));
+    for (samovar::FeatureInput& input : inputs) {
+        input.out = column;
+        input.out_stride = std::get<1>(place);
+        column += self.table(input.table).settings().dim;
+    }
+    nb::gil_scoped_release release;
+    return self.lookup(inputs, clock, is_training, threads);
+}
+
+samovar::Pending to_pending(const Lookup& lookup, const std::vector<Gradient>& gradients) {
+    samovar::Pending pending{&lookup, {}, {}};
+    if (gradients.size() == 1 && gradients[0] && lookup.num_features() != 1) {  // of all, side by side
+        const auto& [address, stride] = *gradients[0];
+        const auto* column = at<float>(address);
+        for (size_t feature = 0; feature < lookup.num_features(); ++feature) {
+            pending.gradients.push_back(column);
+            column += lookup.dim(feature);
+        }
+        pending.strides.assign(lookup.num_features(), stride);
+        return pending;
+    }
+    if (gradients.size() != lookup.num_features()) throw std::invalid_argument("one gradient a feature, or None");
+    for (const Gradient& gradient : gradients) {
+        pending.gradients.push_back(gradient ? at<float>(std::get<0>(*gradient)) : nullptr);
+        pending.strides.push_back(gradient ? std::get<1>(*gradient) : 0);
+    }
+    return pending;
 }
 
 void update(Embedding& self, const std::vector<std::tuple<const Lookup*, std::vector<Gradient>>>& tuples,
@@ -86,23 +93,14 @@ void update(Embedding& self, const std::vector<std::tuple<const Lookup*, std::ve
     step.weight_decay = static_cast<float>(decay);
     step.clip_value = static_cast<float>(clip_value), step.clip_norm = static_cast<float>(clip_norm);
     std::vector<samovar::Pending> pending;
-    for (const auto& [found, gradients] : tuples) {
-        if (gradients.size() != found->num_features()) throw std::invalid_argument("one gradient a feature, or None");
-        samovar::Pending one{found, {}, {}};
-        for (const Gradient& gradient : gradients) {
-            one.gradients.push_back(gradient ? at<float>(std::get<0>(*gradient)) : nullptr);
-            one.strides.push_back(gradient ? std::get<1>(*gradient) : 0);
-        }
-        pending.push_back(std::move(one));
-    }
+    for (const auto& [found, gradients] : tuples) pending.push_back(to_pending(*found, gradients));
     nb::gil_scoped_release release;
     self.update(pending, step, threads);
 }
 
-void prefetch(const Embedding& self, const std::vector<Ids>& features) {
-    const auto inputs = to_inputs(features);
+void prefetch(const Embedding& self, const Inputs& given) {
     nb::gil_scoped_release release;
-    self.prefetch(inputs);
+    self.prefetch(given.features);
 }
 
 size_t sweep(Embedding& self, uint32_t clock, unsigned first_shard, unsigned last_shard, unsigned threads) {
@@ -272,6 +270,14 @@ void bind_embedding(nb::module_& m) {
             PyErr_SetObject(PyExc_ValueError, value.ptr());
         }
     });
+    nb::class_<Inputs>(m, "Inputs")
+        .def_ro("names", &Inputs::names)
+        .def_ro("lens", &Inputs::lens, nb::sig("def lens(self) -> list[typing.Any]"))
+        .def_prop_ro("shape", &Inputs::shape, nb::sig("def shape(self) -> tuple[int, ...] | None"));
+    nb::class_<BagReader>(m, "BagReader")
+        .def(nb::init<nb::type_object>(), "bag"_a)
+        .def("add", &BagReader::add, "name"_a, "table"_a, "is_mean"_a)
+        .def("read", &BagReader::read, "inputs"_a);
     nb::class_<Lookup>(m, "Lookup");
     nb::class_<Embedding>(m, "Embedding")
         .def(nb::init<>())
@@ -284,10 +290,11 @@ void bind_embedding(nb::module_& m) {
         .def("dim", [](const Embedding& self, size_t table) { return self.table(table).settings().dim; }, "table"_a)
         .def("width", [](const Embedding& self, size_t table) { return self.table(table).width(); }, "table"_a)
         .def_prop_ro("version", &Embedding::version)
-        .def("lookup", &lookup, "features"_a, "places"_a, "clock"_a, "is_training"_a, "threads"_a)
+        .def("lookup", &lookup, "inputs"_a, "places"_a, "clock"_a, "is_training"_a, "threads"_a)
+        .def("lookup_columns", &lookup_columns, "inputs"_a, "place"_a, "clock"_a, "is_training"_a, "threads"_a)
         .def("update", &update, "pending"_a, "step"_a, "threads"_a)
         .def("rouse", &Embedding::rouse)
-        .def("prefetch", &prefetch, "features"_a)
+        .def("prefetch", &prefetch, "inputs"_a)
         .def("sweep", &sweep, "clock"_a, "first_shard"_a, "last_shard"_a, "threads"_a)
         .def("counters", &counters, "table"_a)
         .def("count_ages", &count_ages, "table"_a, "clock"_a, "counts"_a)

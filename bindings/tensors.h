@@ -23,16 +23,16 @@ public:
     std::optional<TensorPlace> positions(nb::handle tensor) const { return read(tensor, int32_, true); }
     std::optional<TensorPlace> lens(nb::handle tensor) const { return read(tensor, int32_, false); }
 
+    static nb::object name(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
+    static nb::object get(nb::handle of, const nb::object& name) {
+        return check(PyObject_GetAttr(of.ptr(), name.ptr()));
+    }
+
 private:
     static nb::object torch(const char* name) { return nb::module_::import_("torch").attr(name); }
-    static nb::object name(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
-
     static nb::object check(PyObject* found) {
         if (found == nullptr) throw nb::python_error();
         return nb::steal(found);
-    }
-    static nb::object get(nb::handle tensor, const nb::object& name) {
-        return check(PyObject_GetAttr(tensor.ptr(), name.ptr()));
     }
     static nb::object call(nb::handle tensor, const nb::object& name) {
         return check(PyObject_CallMethodNoArgs(tensor.ptr(), name.ptr()));

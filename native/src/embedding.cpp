@@ -169,14 +169,14 @@ struct Embedding::Call {
         return use.ids.empty() ? inputs[use.features[0]].ids : use.ids.data();
     }
 
-    void pool(size_t feature, size_t dim, size_t k, size_t n) {
+    void pool(size_t feature, size_t k, size_t n) {
         const Lookup::Feature& from = lookup.features_[feature];
         const Bags bags{from.lens.empty() ? nullptr : from.lens.data(), from.positions.data(), from.num_bags,
                         from.is_mean};
         const auto [first, last] = share(from.num_bags, k, n);
         size_t start = first;
         if (bags.lens != nullptr) start = std::accumulate(bags.lens, bags.lens + first, size_t{0});
-        pool_bags(bags, first, last, start, lookup.tables_[from.table_use].rows.data(), dim, inputs[feature].out,
+        pool_bags(bags, first, last, start, lookup.tables_[from.table_use].rows.data(), from.dim, inputs[feature].out,
                   inputs[feature].out_stride);
     }
 };
@@ -211,6 +211,7 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
         }
         lookup->tables_[use].features.push_back(feature);
         lookup->features_[feature].table_use = use;
+        lookup->features_[feature].dim = table(input.table).settings().dim;
         lookup->features_[feature].is_mean = input.is_mean;
         lookup->features_[feature].num_bags = input.num_bags;
         num_ids += input.positions != nullptr ? input.num_positions : input.num_ids;
@@ -226,14 +227,11 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
     std::lock_guard<std::mutex> guard(mutex_);
     if (is_training) ++version_;
     for (Lookup::TableUse& use : lookup->tables_) use.generation = tables_[use.table]->generation;
-    const auto dim_of = [&](size_t feature) {
-        return table(lookup->tables_[lookup->features_[feature].table_use].table).settings().dim;
-    };
     if (splits == 1) {
         run_tasks(num_tables, num_ids < MIN_SPLIT_IDS ? 1 : threads, [&](size_t use) {
             call.identify(lookup->tables_[use]);
             probe(call, use, {});
-            for (size_t feature : lookup->tables_[use].features) call.pool(feature, dim_of(feature), 0, 1);
+            for (size_t feature : lookup->tables_[use].features) call.pool(feature, 0, 1);
         });
     } else {
         run_tasks(num_tables, threads, [&](size_t use) { call.identify(lookup->tables_[use]); });
@@ -242,7 +240,7 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
             probe(call, task / splits, {static_cast<unsigned>(first), static_cast<unsigned>(last)});
         });
         run_tasks(inputs.size() * splits, threads, [&](size_t task) {
-            call.pool(task / splits, dim_of(task / splits), task % splits, splits);
+            call.pool(task / splits, task % splits, splits);
         });
     }
     return lookup;

@@ -87,15 +87,16 @@ inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const n
     const size_t mask = (size_t{1} << place.log2) - 1;
     for (size_t b = home(place, hash);; b = (b + 1) & mask) {
         Bucket& bucket = place.buckets[b];
-        bool has_empty = false;
+        unsigned matches = 0, empties = 0;  // which of the four it is nobody foresees, so it is no branch
         for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
-            if (bucket.ids[i] == id && bucket.rows[i] >= Bucket::FIRST) {
-                slot = {&bucket, i};
-                return true;
-            }
-            has_empty |= bucket.rows[i] == Bucket::EMPTY;
+            matches |= static_cast<unsigned>((bucket.ids[i] == id) & (bucket.rows[i] >= Bucket::FIRST)) << i;
+            empties |= static_cast<unsigned>(bucket.rows[i] == Bucket::EMPTY);
         }
-        if (has_empty) return false;
+        if (matches != 0) {
+            slot = {&bucket, static_cast<unsigned>(__builtin_ctz(matches))};
+            return true;
+        }
+        if (empties != 0) return false;
     }
 }
 

@@ -45,11 +45,13 @@ struct FeatureInput {
 class Lookup {
 public:
     size_t num_features() const noexcept { return features_.size(); }
+    size_t dim(size_t feature) const { return features_.at(feature).dim; }
 
 private:
     friend class Embedding;
     struct Feature {
         size_t table_use;
+        size_t dim;
         bool is_mean;
         size_t num_bags;
         size_t num_occurrences;

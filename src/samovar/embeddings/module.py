@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from samovar.config.nearest import nearest
 from samovar.embeddings.state import load_tables, tables_state
 from samovar.errors import BadInput, UnknownColumn
-from samovar.native.embedding import SHARDS, Embedding, Gradient, Ids, Lookup, RowStep
+from samovar.native.embedding import SHARDS, Embedding, Gradient, Inputs, Lookup, RowStep
 from samovar.seeds import derive
 from samovar.tables import Bag
 
@@ -42,14 +41,6 @@ class Counters:
     @property
     def bytes(self) -> int:
         return self.index_bytes + self.row_bytes
-
-
-@dataclass(frozen=True)
-class _Feature:
-    name: str
-    dim: int
-    table: int
-    is_mean: bool
 
 
 class HashEmbedding(nn.Module):
@@ -81,7 +72,7 @@ class HashEmbedding(nn.Module):
         self._arguments = (dict(features), pooling, tables, seed, init_scale)
         self.clock = 0
         self.anchor = _floats(0).requires_grad_()  # what autograd and the optimizer hold in the tables' stead
-        self._core = Embedding()
+        self._core = Embedding(Bag)
         self._tables: dict[str, int] = {}
         self._dims: dict[str, int] = {}
         self._optimizer: tuple[str, int | None] | None = None  # kind, ttl
@@ -91,15 +82,11 @@ class HashEmbedding(nn.Module):
         _check_names("tables", shared, features)
         if not isinstance(pooling, str):
             _check_names("pooling", pooling, features)
-        self._features = {
-            name: _Feature(
-                name,
-                dim,
-                self._add_table(shared.get(name, name), name, dim, seed, init_scale),
-                _is_mean(name, pooling if isinstance(pooling, str) else pooling.get(name, "sum")),
-            )
-            for name, dim in features.items()
-        }
+        self._features = dict(features)
+        for name, dim in features.items():  # their order, not the inputs', is the order of all sums
+            table = self._add_table(shared.get(name, name), name, dim, seed, init_scale)
+            is_mean = _is_mean(name, pooling if isinstance(pooling, str) else pooling.get(name, "sum"))
+            self._core.add_feature(name, table, is_mean=is_mean)
 
     def _add_table(self, table: str, feature: str, dim: int, seed: int, init_scale: float) -> int:
         if not hasattr(dim, "__index__") or not 1 <= dim <= MAX_DIM:
@@ -117,7 +104,7 @@ class HashEmbedding(nn.Module):
 
     @property
     def features(self) -> dict[str, int]:
-        return {name: feature.dim for name, feature in self._features.items()}
+        return dict(self._features)
 
     @property
     def table_names(self) -> list[str]:
@@ -126,32 +113,31 @@ class HashEmbedding(nn.Module):
     def forward(self, inputs: Mapping[str, Bag]) -> dict[str, torch.Tensor]:
         """For each feature that is given a tensor of shape `data_len.shape + (dim,)`."""
         self._core.rouse()
-        ids = self._ids(inputs)
-        names = [feature.name for feature in ids]
+        given = self._read(inputs)
         if self.training and torch.is_grad_enabled():
-            return dict(zip(names, _Pool.apply(self.anchor, self, ids), strict=True))  # type: ignore[no-untyped-call]  # torch's
-        outputs, _ = self._look_up(ids, is_training=False)
-        return dict(zip(names, outputs, strict=True))
+            return dict(zip(given.names, _Pool.apply(self.anchor, self, given), strict=True))  # type: ignore[no-untyped-call]  # torch's
+        outputs, _ = self._look_up(given, is_training=False)
+        return dict(zip(given.names, outputs, strict=True))
 
     def concat(self, inputs: Mapping[str, Bag]) -> torch.Tensor:
         """`torch.cat` of the outputs along the last dimension, in the order of `features`, but nothing is copied:
         each feature is pooled into its columns, and its gradient read from there."""
         self._core.rouse()
-        ids = self._ids(inputs)
-        if not ids or any(feature.lens.shape != ids[0].lens.shape for feature in ids):
-            shapes = ", ".join(f"{feature.name} {list(feature.lens.shape)}" for feature in ids)
+        given = self._read(inputs)
+        if (shape := given.shape) is None:
+            shapes = ", ".join(f"{name} {list(lens.shape)}" for name, lens in zip(given.names, given.lens, strict=True))
             raise BadInput(
                 f"concat: bags of shapes {shapes or 'none'}; expected one or more, all of one shape: call the module "
                 "itself, and join what fits"
             )
         if self.training and torch.is_grad_enabled():
-            output: torch.Tensor = _PoolColumns.apply(self.anchor, self, ids)  # type: ignore[no-untyped-call]  # torch's
+            output: torch.Tensor = _PoolColumns.apply(self.anchor, self, given, shape)  # type: ignore[no-untyped-call]  # torch's
             return output
-        return self._look_up_columns(ids, is_training=False)[0]
+        return self._look_up_columns(given, shape, is_training=False)[0]
 
     def prefetch(self, inputs: Mapping[str, Bag]) -> None:
         """Bring what the next lookup of these bags will read into the cache. Changes nothing, from any thread."""
-        self._core.prefetch(self._ids(inputs))
+        self._core.prefetch(self._read(inputs))
 
     def advance_clock(self) -> None:
         self.clock += 1
@@ -232,7 +218,7 @@ class HashEmbedding(nn.Module):
         return copy.train(self.training)
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{feature.name}: {feature.dim}" for feature in self._features.values())
+        return ", ".join(f"{name}: {dim}" for name, dim in self._features.items())
 
     def _number(self, table: str) -> int:
         if table not in self._tables:
@@ -241,37 +227,22 @@ class HashEmbedding(nn.Module):
             )
         return self._tables[table]
 
-    def _ids(self, inputs: Mapping[str, Bag]) -> list[Ids]:
+    def _read(self, inputs: Mapping[str, Bag]) -> Inputs:
         if not inputs.keys() <= self._features.keys():
             unknown = next(name for name in inputs if name not in self._features)
             raise UnknownColumn(_no_feature(unknown, self._features))
-        ids = []
-        for feature in self._features.values():  # their order, not the inputs', is the order of all sums
-            if feature.name not in inputs:
-                continue
-            bag = inputs[feature.name]
-            if not isinstance(bag, Bag):
-                raise BadInput(
-                    f"feature {feature.name!r}: found {type(bag).__name__}; expected a Bag: give a real-valued tensor "
-                    "to the dense part, or wrap ids as Bag(data, data_len)"
-                )
-            plain = bag.unique is None
-            data = bag.data if bag.unique is None else bag.unique
-            positions = None if plain else bag.inverse
-            ids.append(Ids(feature.name, feature.table, feature.is_mean, data, positions, bag.data_len))
-        return ids
+        return self._core.read(inputs)
 
-    def _look_up(self, ids: list[Ids], *, is_training: bool) -> tuple[list[torch.Tensor], Lookup]:
-        features = self._features
-        outputs = [_floats(*feature.lens.shape, features[feature.name].dim) for feature in ids]
-        return outputs, self._core.lookup(ids, outputs, self.clock, is_training=is_training)
+    def _look_up(self, given: Inputs, *, is_training: bool) -> tuple[list[torch.Tensor], Lookup]:
+        features = zip(given.names, given.lens, strict=True)
+        outputs = [_floats(*lens.shape, self._features[name]) for name, lens in features]
+        return outputs, self._core.lookup(given, outputs, self.clock, is_training=is_training)
 
-    def _look_up_columns(self, ids: list[Ids], *, is_training: bool) -> tuple[torch.Tensor, Lookup, list[int]]:
-        ends = list(accumulate(self._features[feature.name].dim for feature in ids))
-        columns = [0, *ends[:-1]]
-        output = _floats(*ids[0].lens.shape, ends[-1])
-        lookup = self._core.lookup_columns(ids, output, columns, self.clock, is_training=is_training)
-        return output, lookup, columns
+    def _look_up_columns(
+        self, given: Inputs, shape: tuple[int, ...], *, is_training: bool
+    ) -> tuple[torch.Tensor, Lookup]:
+        output = _floats(*shape, sum(self._features[name] for name in given.names))
+        return output, self._core.lookup_columns(given, output, self.clock, is_training=is_training)
 
 
 def _floats(*shape: int) -> torch.Tensor:
@@ -283,8 +254,8 @@ class _Pool(torch.autograd.Function):
     """A training lookup. Its backward pass only notes the gradients: the optimizer's step sums and applies them."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, ids: list[Ids]) -> tuple[torch.Tensor, ...]:
-        outputs, ctx.lookup = embedding._look_up(ids, is_training=True)
+    def forward(ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, given: Inputs) -> tuple[torch.Tensor, ...]:
+        outputs, ctx.lookup = embedding._look_up(given, is_training=True)
         _remember(ctx, embedding)
         return tuple(outputs)
 
@@ -301,18 +272,20 @@ class _PoolColumns(torch.autograd.Function):
     """The same with one output for all features."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, ids: list[Ids]) -> torch.Tensor:
-        output, ctx.lookup, ctx.columns = embedding._look_up_columns(ids, is_training=True)
+    def forward(
+        ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, given: Inputs, shape: tuple[int, ...]
+    ) -> torch.Tensor:
+        output, ctx.lookup = embedding._look_up_columns(given, shape, is_training=True)
         _remember(ctx, embedding)
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None]:
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None, None]:
         ctx.embedding._core.rouse()
         if gradient is not None:
-            ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, [gradient], ctx.columns)))
-        return None, None, None
+            ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, [gradient])))
+        return None, None, None, None
 
 
 def _remember(ctx: Any, embedding: HashEmbedding) -> None:

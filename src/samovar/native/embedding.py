@@ -1,6 +1,6 @@
 """Hash tables of many features. Not among the room's names, because it needs torch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,18 +17,8 @@ KINDS = {"none": 0, "sgd": 1, "adagrad": 2, "rowwise_adagrad": 3, "adam": 4}
 _NAMES = {number: name for name, number in KINDS.items()}
 _CHUNK_BYTES = 4 << 20
 
+Inputs = _native.Inputs
 Lookup = _native.Lookup
-
-
-class Ids(NamedTuple):
-    """The ids of one feature of a minibatch; with positions they are distinct, else end to end."""
-
-    name: str
-    table: int
-    is_mean: bool
-    ids: torch.Tensor
-    positions: torch.Tensor | None
-    lens: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -50,23 +40,27 @@ class RowStep:
 
 
 class Gradient(NamedTuple):
-    """The gradients of a lookup's outputs, None for one that got none. With columns there is one tensor, and the
-    k-th output begins in its column k."""
+    """The gradients of a lookup's outputs, None for one that got none; or one tensor of them all, side by side."""
 
     lookup: Lookup
     outputs: Sequence[torch.Tensor | None]
-    columns: Sequence[int] | None = None
 
 
 class Embedding:
-    """The tables of a HashEmbedding, by number."""
+    """The tables of a HashEmbedding, by number, and its features, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, bag: type) -> None:
+        """Bags are of this type, with `data` or `unique` and `inverse`, and `data_len`."""
+        self._bag = bag
         self._core = _native.Embedding()
+        self._reader = _native.BagReader(bag)
         self._listed: tuple[tuple[int, int, int, bool, int], _native.Listing] | None = None
 
     def add_table(self, dim: int, seed: int, init_scale: float) -> int:
         return self._core.add_table(dim, seed, init_scale)
+
+    def add_feature(self, name: str, table: int, *, is_mean: bool) -> None:
+        self._reader.add(name, table, is_mean)
 
     def set_optimizer(self, table: int, kind: str, ttl: int | None) -> None:
         self._core.set_optimizer(table, KINDS[kind], _native.HASH_NEVER if ttl is None else ttl)
@@ -90,42 +84,42 @@ class Embedding:
         """Another number whenever a row may have changed."""
         return self._core.version
 
-    def lookup(
-        self, features: Sequence[Ids], outputs: Sequence[torch.Tensor], clock: int, *, is_training: bool
-    ) -> Lookup:
+    def read(self, inputs: Mapping[str, Any]) -> Inputs:
+        """The bags of the features that are given, in the order in which features were added."""
+        given = inputs if isinstance(inputs, dict) else dict(inputs)
+        try:
+            return self._reader.read(given)
+        except ValueError as error:
+            (name,) = error.args
+            raise _no_bag(name, given[name], self._bag) from error
+
+    def lookup(self, inputs: Inputs, outputs: Sequence[torch.Tensor], clock: int, *, is_training: bool) -> Lookup:
         """Find all rows and pool them into the outputs. In training new ids are inserted and expired ones reset."""
         places = [(out.data_ptr(), out.shape[-1]) for out in outputs]
-        return self._look_up(features, places, clock, is_training)
-
-    def lookup_columns(
-        self, features: Sequence[Ids], output: torch.Tensor, columns: Sequence[int], clock: int, *, is_training: bool
-    ) -> Lookup:
-        """The same into one wide output, each feature from its column on."""
-        start, stride = output.data_ptr(), output.shape[-1]
-        return self._look_up(features, [(start + 4 * column, stride) for column in columns], clock, is_training)
-
-    def _look_up(
-        self, features: Sequence[Ids], places: Sequence[tuple[int, int]], clock: int, is_training: bool
-    ) -> Lookup:
         try:
-            return self._core.lookup(features, places, clock, is_training, torch.get_num_threads())
+            return self._core.lookup(inputs, places, clock, is_training, torch.get_num_threads())
         except ValueError as error:
-            raise _bad_bag(features, *error.args) from error
+            raise _bad_bag(inputs, *error.args) from error
+
+    def lookup_columns(self, inputs: Inputs, output: torch.Tensor, clock: int, *, is_training: bool) -> Lookup:
+        """The same into one wide output, the features side by side."""
+        place = (output.data_ptr(), output.shape[-1])
+        try:
+            return self._core.lookup_columns(inputs, place, clock, is_training, torch.get_num_threads())
+        except ValueError as error:
+            raise _bad_bag(inputs, *error.args) from error
 
     def rouse(self) -> None:
         """A lookup or an update will come at once: let the threads that help with it wake up meanwhile."""
         self._core.rouse()
 
-    def prefetch(self, features: Sequence[Ids]) -> None:
-        try:
-            self._core.prefetch(features)
-        except ValueError as error:
-            raise _bad_bag(features, *error.args) from error
+    def prefetch(self, inputs: Inputs) -> None:
+        self._core.prefetch(inputs)
 
     def update(self, gradients: Sequence[Gradient], step: RowStep) -> None:
         held = [[None if g is None else _rows_of(g) for g in gradient.outputs] for gradient in gradients]
         pending = [
-            (gradient.lookup, _places(outputs, gradient.columns))
+            (gradient.lookup, [None if g is None else (g.data_ptr(), g.stride(0)) for g in outputs])
             for gradient, outputs in zip(gradients, held, strict=True)
         ]
         self._core.update(pending, step.as_tuple(), torch.get_num_threads())
@@ -212,36 +206,31 @@ class Loading:
         self._loading.finish(self._core, self._table, list(counters))
 
 
-def _bad_bag(features: Sequence[Ids], what: str, number: int) -> BadInput:
-    feature = features[number]
-    if not what:
-        return _bad_tensor(feature)
-    return BadInput(
-        f"feature {feature.name!r}: {what}; expected one length a bag, each id in one bag: mend what made the Bag"
-    )
+def _bad_bag(inputs: Inputs, what: str, number: int) -> BadInput:
+    name = inputs.names[number]
+    return BadInput(f"feature {name!r}: {what}; expected one length a bag, each id in one bag: mend what made the Bag")
 
 
-def _bad_tensor(feature: Ids) -> BadInput:
-    parts = {"ids": feature.ids, "data_len": feature.lens, "inverse": feature.positions}
-    found = ", ".join(f"{name} {_describe(part)}" for name, part in parts.items() if part is not None)
+def _no_bag(name: str, found: Any, bag: type) -> BadInput:
+    """Why this cannot be read."""
+    if not isinstance(found, bag):
+        return BadInput(
+            f"feature {name!r}: found {type(found).__name__}; expected a {bag.__name__}: give a real-valued tensor to "
+            f"the dense part, or wrap ids as {bag.__name__}(data, data_len)"
+        )
+    given: Any = found  # its type is known to the caller alone
+    ids = given.data if given.unique is None else given.unique
+    parts = {"ids": ids, "data_len": given.data_len, "inverse": given.inverse}
+    described = ", ".join(f"{part} {_describe(tensor)}" for part, tensor in parts.items() if tensor is not None)
     return BadInput(
-        f"feature {feature.name!r}: found {found}; expected contiguous tensors on the CPU, ids int64 and inverse int32 "
-        "of rank 1, data_len int32: convert them"
+        f"feature {name!r}: found {described}; expected contiguous tensors on the CPU, ids int64 and inverse int32 of "
+        "rank 1, data_len int32: convert them"
     )
 
 
 def _describe(tensor: torch.Tensor) -> str:
     layout = "" if tensor.is_contiguous() else ", not contiguous"
     return f"{str(tensor.dtype).removeprefix('torch.')} of rank {tensor.dim()} on {tensor.device}{layout}"
-
-
-def _places(gradients: Sequence[torch.Tensor | None], columns: Sequence[int] | None) -> list[tuple[int, int] | None]:
-    if columns is None:
-        return [None if g is None else (g.data_ptr(), g.stride(0)) for g in gradients]
-    (whole,) = gradients
-    assert whole is not None
-    start, stride = whole.data_ptr(), whole.stride(0)
-    return [(start + 4 * column, stride) for column in columns]
 
 
 def _rows_of(gradient: torch.Tensor) -> torch.Tensor:
