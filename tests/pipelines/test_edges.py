@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from tests.pipelines.test_online import MERGED, columns
 from tests.pipelines.toys import (
     FIRST,
@@ -213,3 +214,15 @@ def test_plateau_and_restarts_work_online_and_survive_kills(quick_path: Path) ->
     for point in (300, 500):
         run(killed, KillingDisk(point))
     assert compare(contract_of(straight), contract_of(run_well(killed))) == []
+
+
+def test_a_child_of_a_process_that_used_torchs_threads_can_use_them_too(quick_path: Path) -> None:
+    def multiply() -> float:
+        torch.set_num_threads(2)
+        square = torch.ones(512, 512)
+        return float((square @ square).sum() + torch.ones(1 << 20).exp().sum())
+
+    expected = multiply()
+    ended = run_in_child(lambda: print(multiply()), quick_path / "log", kill_after_seconds=60)
+    assert (ended.code, float(ended.output)) == (0, expected)
+    assert multiply() == expected

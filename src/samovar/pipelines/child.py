@@ -1,6 +1,6 @@
-"""Running something in a forked child that may be killed at any instant. The parent must not have used torch's
-threads: a fork copies none of them."""
+"""Running something in a forked child that may be killed at any instant."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -13,6 +13,8 @@ from pathlib import Path
 from samovar.errors import SamovarError
 
 _LOOK_SECONDS = 0.001
+_MAPPED_FILES = Path("/proc/self/maps")
+_PAUSE_HARD = 2  # omp_pause_hard of OpenMP 5
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def start_child(act: Callable[[], object], log: Path) -> Child:
     """Run something in a child; what it prints goes to the log."""
     log.unlink(missing_ok=True)
     begun = time.monotonic()
+    _send_openmp_threads_home()
     pid = os.fork()
     if pid == 0:
         _be_the_child(act, log)
@@ -70,6 +73,17 @@ def start_child(act: Callable[[], object], log: Path) -> Child:
 
 def run_in_child(act: Callable[[], object], log: Path, kill_after_seconds: float | None = None) -> Ended:
     return start_child(act, log).wait(kill_after_seconds)
+
+
+def _send_openmp_threads_home() -> None:
+    """A fork copies no threads, and in the child torch would wait for ever for those of its OpenMP team. A team that
+    was dismissed before is made anew by whoever needs it, on both sides."""
+    if not _MAPPED_FILES.exists():
+        return
+    mapped = {line.split()[-1] for line in _MAPPED_FILES.read_text().splitlines()}
+    for path in mapped:
+        if Path(path).name.startswith("libgomp"):
+            ctypes.CDLL(path).omp_pause_resource_all(_PAUSE_HARD)
 
 
 def _be_the_child(act: Callable[[], object], log: Path) -> None:
