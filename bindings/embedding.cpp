@@ -127,7 +127,7 @@ void count_ages(const Embedding& self, size_t table, uint32_t clock, Vector<uint
     self.table(table).count_ages(clock, counts.data(), counts.size());
 }
 
-size_t count_live(const Embedding& self, size_t table, unsigned shard, uint32_t clock) {
+size_t count_shard(const Embedding& self, size_t table, unsigned shard, uint32_t clock) {
     if (shard >= HashTable::SHARDS) throw std::invalid_argument("no such shard");
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> guard(self.mutex());
@@ -298,7 +298,8 @@ void bind_embedding(nb::module_& m) {
         .def("sweep", &sweep, "clock"_a, "first_shard"_a, "last_shard"_a, "threads"_a)
         .def("counters", &counters, "table"_a)
         .def("count_ages", &count_ages, "table"_a, "clock"_a, "counts"_a)
-        .def("count_live", &count_live, "table"_a, "shard"_a, "clock"_a)
+        .def("count_live", &Embedding::count_live, "clock"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("count_shard", &count_shard, "table"_a, "shard"_a, "clock"_a)
         .def("get", &get, "table"_a, "ids"_a, "rows"_a, "stamps"_a, "found"_a);
     nb::class_<Listing>(m, "Listing")
         .def(nb::init<const Embedding&, size_t, unsigned, uint32_t, bool>(), "embedding"_a, "table"_a, "shard"_a,

@@ -364,6 +364,17 @@ void Embedding::update(const std::vector<Pending>& pending, const RowStep& step,
     });
 }
 
+std::vector<size_t> Embedding::count_live(uint32_t clock, unsigned threads) const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    std::vector<std::atomic<size_t>> counts(tables_.size());
+    run_tasks(tables_.size() * HashTable::SHARDS, threads, [&](size_t task) {
+        const Table& table = *tables_[task / HashTable::SHARDS];
+        const auto shard = static_cast<unsigned>(task % HashTable::SHARDS);
+        counts[task / HashTable::SHARDS] += table.rows->count(shard, clock, table.ttl);
+    });
+    return {counts.begin(), counts.end()};
+}
+
 size_t Embedding::sweep(uint32_t clock, unsigned first_shard, unsigned last_shard, unsigned threads) {
     std::lock_guard<std::mutex> guard(mutex_);
     ++version_;

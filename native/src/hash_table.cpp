@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "samovar/clones.h"
@@ -319,8 +320,13 @@ void HashTable::count_ages(uint32_t clock, uint64_t* counts, size_t ages) const 
 }
 
 size_t HashTable::count(unsigned shard, uint32_t clock, uint32_t ttl) const {
+    const unsigned first = shard * (PARTS / SHARDS), last = (shard + 1) * (PARTS / SHARDS);
+    if (ttl == NEVER) {
+        return std::accumulate(parts_.begin() + first, parts_.begin() + last, size_t{0},
+                               [](size_t sum, const Part& part) { return sum + part.live; });
+    }
     Four sums = {};
-    for (unsigned number = shard * (PARTS / SHARDS); number < (shard + 1) * (PARTS / SHARDS); ++number) {
+    for (unsigned number = first; number < last; ++number) {
         const Place& place = places_[number];
         for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
             Four rows, stamps;

@@ -94,6 +94,9 @@ public:
     // Frees the expired rows of all tables, or of one shard of each; gives how many.
     size_t sweep(uint32_t clock, unsigned first_shard, unsigned last_shard, unsigned threads);
 
+    // The rows of each table that are not expired.
+    std::vector<size_t> count_live(uint32_t clock, unsigned threads) const;
+
     size_t num_tables() const noexcept { return tables_.size(); }
     const HashTable& table(size_t number) const { return *tables_.at(number)->rows; }
     OptimizerKind kind(size_t number) const { return tables_.at(number)->kind; }

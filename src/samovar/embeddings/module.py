@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from samovar.config.nearest import nearest
 from samovar.embeddings.state import load_tables, tables_state
 from samovar.errors import BadInput, UnknownColumn
-from samovar.native.embedding import SHARDS, Embedding, Gradient, Inputs, Lookup, RowStep
+from samovar.native.embedding import Embedding, Gradient, Inputs, Lookup, RowStep
 from samovar.seeds import derive
 from samovar.tables import Bag
 
@@ -151,11 +151,7 @@ class HashEmbedding(nn.Module):
 
     def count_live(self) -> dict[str, int]:
         """Rows that are not expired, by table."""
-        live = self._core.count_live
-        return {
-            name: sum(live(number, shard, self.clock) for shard in range(SHARDS))
-            for name, number in self._tables.items()
-        }
+        return dict(zip(self._tables, self._core.count_live(self.clock), strict=True))
 
     def count_ages(self, table: str, num_ages: int) -> NDArray[np.uint64]:
         """How many rows were last used 0, 1, 2… ticks ago; the last number has all older ones."""

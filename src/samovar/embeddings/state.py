@@ -43,7 +43,7 @@ def _table_state(core: Embedding, table: int, clock: int, is_sorted: bool) -> di
 
 
 def _shard_state(core: Embedding, table: int, shard: int, clock: int, is_sorted: bool) -> dict[str, StreamedArray]:
-    n = core.count_live(table, shard, clock)
+    n = core.count_shard(table, shard, clock)
     version = core.version
 
     def reader(field: str) -> Callable[[], Iterator[memoryview]]:

@@ -138,8 +138,13 @@ class Embedding:
         self._core.count_ages(table, clock, counts)
         return counts
 
-    def count_live(self, table: int, shard: int, clock: int) -> int:
-        return self._core.count_live(table, shard, clock)
+    def count_live(self, clock: int) -> list[int]:
+        """The rows of each table that are not expired."""
+        return self._core.count_live(clock, torch.get_num_threads())
+
+    def count_shard(self, table: int, shard: int, clock: int) -> int:
+        """The same of one shard."""
+        return self._core.count_shard(table, shard, clock)
 
     def get(
         self, table: int, ids: NDArray[np.uint64]
@@ -166,13 +171,16 @@ class Embedding:
             return piece.view(np.uint8).data
 
         num_pieces = -(-len(listing) // rows_a_piece)
-        with ThreadPoolExecutor(1) as ahead:  # one piece is gathered while the one before is written
-            pending = [ahead.submit(fill, 0)] if num_pieces else []
-            for number in range(num_pieces):
-                ready = pending.pop().result()
-                if number + 1 < num_pieces:
-                    pending.append(ahead.submit(fill, number + 1))
-                yield ready
+        if num_pieces == 1:  # a thread would take longer to start
+            yield fill(0)
+        elif num_pieces > 1:
+            with ThreadPoolExecutor(1) as ahead:  # one piece is gathered while the one before is written
+                pending = ahead.submit(fill, 0)
+                for number in range(num_pieces):
+                    ready = pending.result()
+                    if number + 1 < num_pieces:
+                        pending = ahead.submit(fill, number + 1)
+                    yield ready
         if field == "rows":
             self._listed = None  # the last field
 
