@@ -30,7 +30,7 @@ READ_AHEAD_BATCHES = 256  # nobody shall find the file's end while there are tur
 LEAST_QUIET = 3
 SAMOVAR = "Samovar"
 EVALUATED = "Samovar, every hour evaluated"
-AS_SAMOVAR = {"GOMP_SPINCOUNT": "2000"}  # what the command line sets for itself; peers run as they come
+AS_SAMOVAR = {"GOMP_SPINCOUNT": "20000"}  # what the command line sets for itself; peers run as they come
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
 
 

@@ -19,7 +19,7 @@ except SystemExit:
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    [({}, "20000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
 )
 def test_threads_of_torch_are_told_to_sleep_soon_unless_the_user_says_otherwise(
     given: dict[str, str], expected: str
