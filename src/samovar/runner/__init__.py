@@ -9,6 +9,7 @@ from samovar.runner.record import MinibatchRecord
 from samovar.runner.run import Run
 from samovar.runner.stream import ListStream, MergedStream, Stream, TableStream
 from samovar.runner.uri import Uri, Uris
+from samovar.runner.vector_math import settle_vector_math
 
 __all__ = [
     "Callback",
@@ -25,3 +26,5 @@ __all__ = [
     "Uri",
     "Uris",
 ]
+
+settle_vector_math()  # as soon as anything can train, and before it does
