@@ -10,7 +10,7 @@ PROGRAM = """
 import os, sys, torch
 import samovar.runner
 torch.set_num_threads(6)
-x, other = torch.rand(600_000) + 0.1, torch.rand(400_000)
+x, other = torch.rand(600_000), torch.rand(400_000)  # no parallel work before the fork
 num_different = 0
 for _ in range(int(sys.argv[1])):
     child = os.fork()
