@@ -198,7 +198,7 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="comparisons with this in their title")
     options = parser.read()
-    warnings.filterwarnings("ignore", module="torchrec|fbgemm_gpu|torch.jit")
+    warnings.filterwarnings("ignore", module="torchrec|fbgemm_gpu|torch.jit|torch.optim")
     logging.disable(logging.WARNING)  # of torch about TorchRec, nothing of ours
     turns = Turns(options.rounds, Patience(options.patience), options.ids)
     with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:

@@ -41,7 +41,7 @@ class Machine:
 
 def look_at_machine() -> Machine:
     return Machine(
-        processor=_first_value("/proc/cpuinfo", "model name"),
+        processor=f"{_first_value('/proc/cpuinfo', 'model name')}, model {_first_value('/proc/cpuinfo', 'model')}",
         num_cores=len(os.sched_getaffinity(0)),
         memory_gib=int(_first_value("/proc/meminfo", "MemTotal").split()[0]) * 1024 / _GIB,
         kernel=f"{platform.system()} {platform.release()}",

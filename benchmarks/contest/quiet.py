@@ -87,11 +87,11 @@ class Patience:
 
 
 def _busy_elsewhere(pids: Sequence[int]) -> float:
-    """Seconds that all cores have worked for others than this process and those."""
+    """Seconds that all cores have worked for others than this process, its children that have ended, and those."""
     user, nice, system, _, _, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     ticks = sum(map(int, (user, nice, system, *rest))) - sum(map(_ticks_of, pids))
     own = os.times()
-    return ticks / os.sysconf("SC_CLK_TCK") - own.user - own.system
+    return ticks / os.sysconf("SC_CLK_TCK") - own.user - own.system - own.children_user - own.children_system
 
 
 def _ticks_of(pid: int) -> int:

@@ -43,6 +43,9 @@ class Section:
     def is_kept(self, promise: Promise) -> bool:
         return not self.is_disturbed and self.ratio(promise.contestant, promise.peer) >= promise.least
 
+    def remarks(self, promise: Promise) -> list[str]:
+        return [promise.remark] * bool(promise.remark) + ["others used the machine"] * self.is_disturbed
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -77,8 +80,7 @@ class Report:
             for promise in section.promises:
                 text = f"{section.title}: {promise.contestant} at {promise.least:.3g} of {promise.peer}"
                 found = three_digits(section.ratio(promise.contestant, promise.peer))
-                remarks = [promise.remark] * bool(promise.remark) + ["others used the machine"] * section.is_disturbed
-                yield Bar(text, "; ".join([found, *remarks]), section.is_kept(promise))
+                yield Bar(text, "; ".join([found, *section.remarks(promise)]), section.is_kept(promise))
 
     def _table(self) -> Table:
         table = Table(title=self.title, title_justify="left")

@@ -29,13 +29,17 @@ class Result:
     def load(cls, path: Path) -> Self:
         return TypeAdapter(cls).validate_json(path.read_bytes())
 
+    @classmethod
+    def begin(cls, is_quick: bool) -> Self:
+        return cls(datetime.now(UTC), is_quick, look_at_machine())
+
     def save(self, path: Path) -> None:
         path.write_bytes(TypeAdapter(type(self)).dump_json(self))
 
 
 def publish(reports: Iterable[Report], is_quick: bool, path: Path | None) -> int:
     """Shows each report as it comes, and keeps all so far in the file; gives the exit code."""
-    result = Result(datetime.now(UTC), is_quick, look_at_machine())
+    result = Result.begin(is_quick)
     for report in reports:
         report.show()
         result = dataclasses.replace(result, reports=[*result.reports, report])
