@@ -29,7 +29,7 @@ JUDGED_BATCH = 1024
 SETTINGS = tuple(Setting(batch_size, is_bag) for batch_size in (JUDGED_BATCH, 4096) for is_bag in (False, True))
 ROWS_A_TURN = 8192
 FEW_IDS_SHARE = 10
-MOST_ZCH_ROUNDS = 3  # it is slow
+MOST_ZCH_ROUNDS = 2  # it is slow
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ class Match:
     claims: Sequence[Claim] = ()
     is_peer_dynamic: bool = False
     """Its tables fill too; else they are as full as they get, and serve for all."""
+
+    @property
+    def settings(self) -> Sequence[Setting]:
+        """Larger minibatches only where something is promised: all of it takes minutes."""
+        return SETTINGS if self.claims else [each for each in SETTINGS if each.batch_size == JUDGED_BATCH]
 
 
 def _static(make: Callable[[str, int], Contestant], name: str) -> Callable[[bool, int], Contestant]:
@@ -137,7 +142,7 @@ def run_match(title: str, match: Match, turns: Turns) -> Report:
     peer: Contestant | None = None
     for is_full in (False, True):
         contestants: list[Contestant] = []
-        for setting in SETTINGS:
+        for setting in match.settings:
             if not (is_full and contestants):  # full tables stay full; empty ones do not stay empty
                 contestants.clear()
                 peer = None if match.is_peer_dynamic else peer
@@ -191,8 +196,8 @@ def plan(turns: Turns, upkeep_rounds: int, folder: Path) -> Mapping[str, Callabl
 def main() -> int:
     parser = CommandLine(
         __doc__,
-        rounds=Size(9, 1),
-        upkeep_rounds=Size(5, 1, "of sweep, dump and load"),
+        rounds=Size(5, 1),
+        upkeep_rounds=Size(3, 1, "of sweep, dump and load"),
         ids=Size(NUM_IDS, 10_000, "in each full table"),
         patience=Size(120, 0, "seconds to wait for a quiet machine, in all"),
     )

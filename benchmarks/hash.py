@@ -115,7 +115,7 @@ def main() -> int:
         __doc__,
         rounds=Size(5, 2),
         megabytes=Size(256, 8, "the larger of two blocks of bytes"),
-        elements=Size(10_000_000, 20_000, "strings, and integers"),
+        elements=Size(2_000_000, 20_000, "strings, and integers"),
     ).read()
     return publish(run(options.megabytes, options.elements, options.rounds), options.quick, options.json)
 

@@ -215,7 +215,7 @@ def run(size_bytes: int, num_arrays: int, rounds: int, folder: Path) -> Iterator
 
 
 def main() -> int:
-    options = CommandLine(__doc__, rounds=Size(7, 2), megabytes=Size(1024, 16), arrays=Size(16, 16)).read()
+    options = CommandLine(__doc__, rounds=Size(5, 2), megabytes=Size(1024, 16), arrays=Size(16, 16)).read()
     with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:
         reports = run(options.megabytes << 20, options.arrays, options.rounds, Path(folder))
         return publish(reports, options.quick, options.json)

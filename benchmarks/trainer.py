@@ -141,7 +141,7 @@ def run(rows: int, rounds: int) -> Iterator[Report]:
 
 
 def main() -> int:
-    options = CommandLine(__doc__, rounds=Size(9, 2), rows=Size(60_000, 1_000)).read()
+    options = CommandLine(__doc__, rounds=Size(7, 2), rows=Size(60_000, 1_000)).read()
     return publish(run(options.rows, options.rounds), options.quick, options.json)
 
 

@@ -125,7 +125,7 @@ def run_contest(folder: Path, turn_batches: int, rounds: int, patience: Patience
 def main() -> int:
     parser = CommandLine(
         __doc__,
-        rounds=Size(9, 1),
+        rounds=Size(7, 1),
         turn_batches=Size(64, 16, "minibatches of a turn"),
         patience=Size(120, 0, "seconds to wait for a quiet machine, in all"),
     )
