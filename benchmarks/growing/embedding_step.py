@@ -60,7 +60,7 @@ class Steps:
     def _grow_features(self) -> tuple[Section, Chart]:
         scale = self._scale
         points = {count: _fill(scale.few_ids, Setting(scale.batch_size, False, count)) for count in scale.features}
-        few, many = scale.features[len(scale.features) // 2 - 1], scale.features[-1]
+        few, many = scale.features[(len(scale.features) - 1) // 2], scale.features[-1]
         title = f"features, {scale.few_ids:,} ids each, B = {scale.batch_size}"
         return self._grow(Axis(title, "features", "a step", "M ids", few, many, least=0.8), points)
 
@@ -69,7 +69,7 @@ class Steps:
         settings = {size: Setting(size, False, scale.num_features) for size in scale.batch_sizes}
         trainee = _fill(scale.many_ids, settings[scale.batch_sizes[0]]).trainee
         points = {size: Point(trainee, setting, scale.many_ids) for size, setting in settings.items()}
-        few, many = scale.batch_sizes[len(scale.batch_sizes) // 2 - 1], scale.batch_sizes[-1]
+        few, many = scale.batch_sizes[(len(scale.batch_sizes) - 1) // 2], scale.batch_sizes[-1]
         title = f"rows of a minibatch, {scale.num_features} tables of {scale.many_ids:,} ids"
         return self._grow(Axis(title, "rows", "a step", "M ids", few, many, least=0.8), points)
 
