@@ -10,7 +10,7 @@ import logging
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -193,6 +193,12 @@ def plan(turns: Turns, upkeep_rounds: int, folder: Path) -> Mapping[str, Callabl
     return acts
 
 
+def run(acts: Iterable[Callable[[], Report]]) -> Iterator[Report]:
+    for act in acts:
+        yield act()
+        gc.collect()  # gigabytes of tables
+
+
 def main() -> int:
     parser = CommandLine(
         __doc__,
@@ -211,7 +217,7 @@ def main() -> int:
         chosen = [act for title, act in acts.items() if options.only in title]
         if not chosen:
             parser.error(f"--only {options.only}: no title has it; expected a part of {', '.join(acts)}")
-        return publish((act() for act in chosen), options.quick, options.json)
+        return publish(run(chosen), options.quick, options.json)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def run_contest(folder: Path, turn_batches: int, rounds: int, patience: Patience
     with start_all(folder, turn_batches) as contenders:
         outcome = hold_contest(contenders, rounds, patience)
     title = f"from disk, B = 1024, {rounds} interleaved rounds, {outcome.num_quiet} quiet"
-    section = Section(title, outcome.seconds, 1.0, "k rows", SAMOVAR, PROMISES)
+    section = Section(title, outcome.seconds, 1.0, "k rows", SAMOVAR, PROMISES, outcome.is_disturbed)
     yield Report("26 embeddings of 16, 13 floats, MLP 256-64-1", [section])
 
 
