@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.contest.result import Result
-from benchmarks.contest.summary import Results, to_markdown, to_terminal, write_into
+from benchmarks.contest.summary import Results, find_place, to_markdown, to_terminal, write_into
 from rich.console import Console
+
+from samovar.errors import BadInput
 
 FOLDER = Path(__file__).parent
 DRAWN = "growth"
@@ -53,7 +55,7 @@ def file_of(name: str, folder: Path) -> Path:
     return folder / f"{name}.json"
 
 
-def main() -> int:
+def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"these only; else all: {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="tries everything on little: proves no speed")
@@ -65,6 +67,16 @@ def main() -> int:
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if options.readme:
+        try:
+            find_place(options.readme)  # now, not after twenty minutes
+        except BadInput as error:
+            parser.error(str(error))
+    return options
+
+
+def main() -> int:
+    options = read_options()
     with tempfile.TemporaryDirectory(prefix="samovar-bench-") as temporary:
         folder = options.results.absolute() if options.results else Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -100,8 +100,16 @@ def _tell_machines(results: Results) -> Iterator[str]:
 
 def write_into(page: Path, text: str) -> None:
     """Between the two marks of a page, in place of what stood there."""
+    before, after = find_place(page)
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+
+
+def find_place(page: Path) -> tuple[str, str]:
+    """What stands before the two marks, and after them."""
+    if not page.is_file():
+        raise BadInput(f"{page}: no such page; expected one with a place for the table: check --readme")
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise BadInput(f"{page}: found no lines {BEGIN} and {END}; expected the table's place: add both, in this order")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    return before, after

@@ -81,6 +81,13 @@ def test_an_unknown_benchmark_is_named() -> None:
     assert "no benchmark hahs; there are brew, embeddings" in done.stderr
 
 
+def test_a_page_without_a_place_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    done = run_benchmarks("hash", "--readme", tmp_path / "README.md")
+    assert done.returncode == 2
+    assert "README.md: no such page" in done.stderr
+    assert "hash" not in done.stdout
+
+
 def test_the_page_of_the_repository_has_a_place_for_the_table() -> None:
     text = (ROOT / "benchmarks/README.md").read_text()
     assert text.count(BEGIN) == text.count(END) == 1
