@@ -42,10 +42,10 @@ build/peers/installed: benchmarks/peers.txt $(VENV)/packages
 	$(PIP) install --target $(@D) --no-deps -r benchmarks/peers.txt
 	touch $@
 
+# All benchmarks and one table of them; `make bench ONLY="growth hash"` measures these again and keeps the others' rows.
 bench: setup build/peers/installed
-	failed=0; for name in $(notdir $(basename $(wildcard benchmarks/*.py))); do \
-	  PYTHONPATH=build/peers $(BIN)/python -m benchmarks.$$name || failed=1; \
-	done; exit $$failed
+	PYTHONPATH=build/peers $(BIN)/python -m benchmarks $(ONLY) --results build/bench \
+	  --readme benchmarks/README.md --figures docs/growth
 
 long: setup
 	$(BIN)/python -m pytest -m long

@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contest.report import Bar, Section, show
-from benchmarks.contest.rounds import Seconds, interleave, paired_ratio, time_call
+from benchmarks.contest.command_line import CommandLine, Size
+from benchmarks.contest.report import Bar, Promise, Report, Section
+from benchmarks.contest.result import publish
+from benchmarks.contest.rounds import interleave, time_call
 
 from samovar.experiments.measures import LOG
 from samovar.results import Plan, ResultDirectory, begin
@@ -139,9 +141,7 @@ def make_files(folder: Path, count: int, mean_bytes: int) -> None:
         path.write_bytes(content[number : number + size])
 
 
-def measure_checksums(
-    folder: Path, count: int, mean_bytes: int, is_cold: bool, rounds: int
-) -> tuple[Section, list[Bar]]:
+def measure_checksums(folder: Path, count: int, mean_bytes: int, is_cold: bool, rounds: int) -> Section:
     """Cold: every file's pages are dropped before each turn that reads them, as of a folder that was not read yet."""
     files = _files(folder)
     names = b"\0".join(os.fsencode(path) for path in files)
@@ -160,28 +160,16 @@ def measure_checksums(
     state = "not in memory" if is_cold else "in memory"
     title = f"{count:,} files of {mean_bytes / 1000:.0f} kB on average, {state}"
     seconds = interleave(timers, rounds, title)
-    return Section(title, seconds, count / 1000, "k files", SHA256SUM), judge_checksums(title, seconds, is_cold)
+    promises = [Promise(FIRST, SHA256SUM, LEAST_OF_SHA256SUM)]
+    if is_cold:  # a first time is the first time that these files are read
+        promises.append(Promise(SECOND, FIRST, LEAST_OF_FIRST))
+    return Section(title, seconds, count / 1000, "k files", SHA256SUM, promises)
 
 
 def time_inside(folder: Path, use_cache: bool) -> float:
     """The seconds in a process of its own: this one has a thread that draws its progress, and must not fork."""
     command = [sys.executable, "-c", TIMED, str(folder), "known" if use_cache else ""]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-def judge_checksums(title: str, seconds: Seconds, is_cold: bool) -> list[Bar]:
-    against_peer, again = paired_ratio(seconds, FIRST, SHA256SUM), paired_ratio(seconds, SECOND, FIRST)
-    bars = [
-        Bar(
-            f"{title}: {LEAST_OF_SHA256SUM} times as fast as sha256sum",
-            f"{against_peer:.2f}",
-            against_peer >= LEAST_OF_SHA256SUM,
-        )
-    ]
-    if is_cold:  # a first time is the first time that these files are read
-        promise = f"{title}: the second time {LEAST_OF_FIRST:.0f} times as fast as the first"
-        bars.append(Bar(promise, f"{again:.1f}", again >= LEAST_OF_FIRST))
-    return bars
 
 
 def run_sha256sum(names: bytes) -> None:
@@ -195,39 +183,41 @@ def drop_pages(files: list[Path]) -> None:
         os.close(descriptor)
 
 
-def compare_runs(options: argparse.Namespace, folder: Path) -> bool:
+def compare_runs(options: argparse.Namespace, folder: Path) -> Report:
     section, bars = measure_runs(folder, options.runs, options.rounds)
-    return show(f"Runs side by side, {options.rounds} interleaved rounds, medians", [section], bars)
+    return Report(f"Runs side by side, {options.rounds} interleaved rounds, medians", [section], bars)
 
 
-def compare_checksums(options: argparse.Namespace, folder: Path) -> bool:
+def compare_checksums(options: argparse.Namespace, folder: Path) -> Report:
     make_files(folder, options.files, options.mean_bytes)
     os.sync()  # pages that are not on the disk yet cannot be dropped
-    sections, bars = [], []
-    for is_cold in (False, True):
-        section, more = measure_checksums(folder, options.files, options.mean_bytes, is_cold, options.rounds)
-        sections.append(section)
-        bars += more
-    return show(f"Checksums, {options.rounds} interleaved rounds, medians", sections, bars)
+    sections = [
+        measure_checksums(folder, options.files, options.mean_bytes, is_cold, options.rounds)
+        for is_cold in (False, True)
+    ]
+    return Report(f"Checksums, {options.rounds} interleaved rounds, medians", sections)
 
 
 PARTS = {"runs": compare_runs, "checksums": compare_checksums}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, help="where the files go for the time of the run; else a temporary folder")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--files", type=int, default=100_000)
-    parser.add_argument("--mean-bytes", type=int, default=32_000)
-    parser.add_argument("--only", choices=PARTS, help="one part")
-    options = parser.parse_args()
-    is_kept = True
+def run(options: argparse.Namespace) -> Iterator[Report]:
     for part in [options.only] if options.only else PARTS:
         with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:
-            is_kept &= PARTS[part](options, Path(folder))
-    return 0 if is_kept else 1
+            yield PARTS[part](options, Path(folder))
+
+
+def main() -> int:
+    parser = CommandLine(
+        __doc__,
+        rounds=Size(3, 1),
+        runs=Size(10_000, 20),
+        files=Size(100_000, 50),
+        mean_bytes=Size(32_000, 1_000, "of a file"),
+    )
+    parser.add_argument("--only", choices=PARTS, help="one part")
+    options = parser.read()
+    return publish(run(options), options.quick, options.json)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,15 @@
 All of them compute XXH64, and that they agree is checked before anything is timed.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.contest.report import Section, show
+from benchmarks.contest.command_line import CommandLine, Size
+from benchmarks.contest.report import Report, Section
+from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import interleave, time_call
 from numpy.typing import NDArray
 from xxhash import xxh64_intdigest
@@ -18,7 +19,6 @@ from xxhash import xxh64_intdigest
 from samovar.native import hash_array, hash_bytes, hash_integers
 from samovar.seeds import numpy_generator
 
-NUM_ELEMENTS = 10_000_000
 LONGEST_STRING = 40  # bytes: words, urls' hosts, ids in text
 P1, P2, P3, P4, P5 = (
     np.uint64(prime)
@@ -39,8 +39,8 @@ def measure_bytes(size_bytes: int, repeats: int, rounds: int) -> Section:
     return contest(title, acts, size_bytes * repeats / 1e6, "MB", "xxhash xxh64_intdigest", rounds)
 
 
-def measure_strings(rounds: int) -> Section:
-    column = make_strings()
+def measure_strings(num_elements: int, rounds: int) -> Section:
+    column = make_strings(num_elements)
     ready = column.to_pylist()
     assert hash_array(column).to_pylist() == [xxh64_intdigest(text) for text in ready]
     acts = {
@@ -48,21 +48,21 @@ def measure_strings(rounds: int) -> Section:
         "xxhash a string, list ready": lambda: [xxh64_intdigest(text) for text in ready],
         "pyarrow to_pylist + xxhash a string": lambda: [xxh64_intdigest(text) for text in column.to_pylist()],
     }
-    title = f"{NUM_ELEMENTS:,} strings of 0 to {LONGEST_STRING} bytes"
-    return contest(title, acts, NUM_ELEMENTS / 1e6, "M", "xxhash a string, list ready", rounds)
+    title = f"{num_elements:,} strings of 0 to {LONGEST_STRING} bytes"
+    return contest(title, acts, num_elements / 1e6, "M", "xxhash a string, list ready", rounds)
 
 
-def make_strings() -> pa.Array:
+def make_strings(num_elements: int) -> pa.Array:
     """Of type binary: xxhash takes bytes only, and encoding is not what we time."""
     generator = numpy_generator(1, "strings")
-    offsets = np.zeros(NUM_ELEMENTS + 1, np.int32)
-    np.cumsum(generator.integers(0, LONGEST_STRING + 1, NUM_ELEMENTS), out=offsets[1:])
+    offsets = np.zeros(num_elements + 1, np.int32)
+    np.cumsum(generator.integers(0, LONGEST_STRING + 1, num_elements), out=offsets[1:])
     letters = generator.integers(ord("a"), ord("z") + 1, offsets[-1], np.uint8)
-    return pa.Array.from_buffers(pa.binary(), NUM_ELEMENTS, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    return pa.Array.from_buffers(pa.binary(), num_elements, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
 
 
-def measure_integers(rounds: int) -> Section:
-    column = numpy_generator(1, "integers").integers(0, 2**64 - 1, NUM_ELEMENTS, np.uint64, endpoint=True)
+def measure_integers(num_elements: int, rounds: int) -> Section:
+    column = numpy_generator(1, "integers").integers(0, 2**64 - 1, num_elements, np.uint64, endpoint=True)
     ready = column.tolist()
     expected = hash_integers(column)
     assert np.array_equal(expected, hash_with_numpy(column))
@@ -72,8 +72,8 @@ def measure_integers(rounds: int) -> Section:
         "numpy, the same formula": lambda: hash_with_numpy(column),
         "xxhash an integer, list ready": lambda: hash_each(ready),
     }
-    title = f"{NUM_ELEMENTS:,} integers"
-    return contest(title, acts, NUM_ELEMENTS / 1e6, "M", "xxhash an integer, list ready", rounds)
+    title = f"{num_elements:,} integers"
+    return contest(title, acts, num_elements / 1e6, "M", "xxhash an integer, list ready", rounds)
 
 
 def hash_each(values: list[int]) -> list[int]:
@@ -100,18 +100,24 @@ def contest(title: str, acts: Mapping[str, Act], amount: float, unit: str, peer:
     return Section(title, seconds, amount, unit, peer)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+def run(megabytes: int, num_elements: int, rounds: int) -> Iterator[Report]:
     sections = [
         measure_bytes(1 << 20, 200, rounds),
-        measure_bytes(256 << 20, 1, rounds),
-        measure_strings(rounds),
-        measure_integers(rounds),
+        measure_bytes(megabytes << 20, 1, rounds),
+        measure_strings(num_elements, rounds),
+        measure_integers(num_elements, rounds),
     ]
-    show(f"XXH64 on one core, {rounds} interleaved rounds, medians", sections)
-    return 0
+    yield Report(f"XXH64 on one core, {rounds} interleaved rounds, medians", sections)
+
+
+def main() -> int:
+    options = CommandLine(
+        __doc__,
+        rounds=Size(5, 2),
+        megabytes=Size(256, 8, "the larger of two blocks of bytes"),
+        elements=Size(2_000_000, 20_000, "strings, and integers"),
+    ).read()
+    return publish(run(options.megabytes, options.elements, options.rounds), options.quick, options.json)
 
 
 if __name__ == "__main__":

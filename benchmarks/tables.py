@@ -4,7 +4,6 @@ Every contestant hands out the same tensors of the same rows, from files in a wa
 The peers lie in build/peers, where `make bench` puts them.
 """
 
-import argparse
 import gc
 import json
 import os
@@ -13,13 +12,15 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
 from benchmarks.contest.clicks import Columns
-from benchmarks.contest.report import Bar, Section, show
+from benchmarks.contest.command_line import CommandLine, Size
+from benchmarks.contest.report import Bar, Promise, Report, Section, three_digits
+from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import Seconds, interleave, paired_ratio
 from benchmarks.loaders.base import BATCH_SIZE, Loader, touch
 from benchmarks.loaders.lineup import BEATEN, COLLATED, LIMIT, LITDATA, SAMOVAR, UNCOMPRESSED, Lineup
@@ -55,18 +56,15 @@ def compete(loaders: Sequence[Loader], is_touched: bool, rounds: int, num_batche
 # Promises
 
 
-def judge_speed(touched: Seconds, handed_out: Seconds) -> list[Bar]:
+def promise_speeds(handed_out: Seconds) -> list[Promise]:
     """The promises are about touched bytes; what it is without is told beside it."""
     least = [(SAMOVAR[threads], LIMIT[threads], LEAST_OF_LIMIT) for threads in (1, 2)]
     least += [(SAMOVAR[2], COLLATED, LEAST_OF_COLLATED), (UNCOMPRESSED, LITDATA, 1 - NOISE)]
     least += [(SAMOVAR[2], peer, 1.0) for peer in BEATEN]
-    return [_judge_pair(touched, handed_out, *names_and_least) for names_and_least in least]
-
-
-def _judge_pair(touched: Seconds, handed_out: Seconds, contestant: str, peer: str, least: float) -> Bar:
-    ratios = [paired_ratio(seconds, contestant, peer) for seconds in (touched, handed_out)]
-    found = f"{ratios[0]:.2f}; handed out only {ratios[1]:.2f}"
-    return Bar(f"{contestant}, at {least:g} of {peer.removesuffix(' *')}", found, ratios[0] >= least)
+    return [
+        Promise(contestant, peer, share, f"handed out only {three_digits(paired_ratio(handed_out, contestant, peer))}")
+        for contestant, peer, share in least
+    ]
 
 
 def judge_bytes(batches: Iterable[Columns]) -> Bar:
@@ -98,7 +96,7 @@ def judge_memory(batches: Iterable[Columns], folder: Path) -> Bar:
     )
 
 
-def run(num_batches: int, num_slow: int, rounds: int, folder: Path) -> bool:
+def run(num_batches: int, num_slow: int, rounds: int, folder: Path) -> Iterator[Report]:
     lineup = Lineup(folder, num_batches, num_slow)
     loaders = lineup.open()
     lineup.prove(loaders)
@@ -108,28 +106,29 @@ def run(num_batches: int, num_slow: int, rounds: int, folder: Path) -> bool:
     touched = compete(loaders, True, rounds, num_batches)
     handed_out = compete(loaders, False, rounds, num_batches)
     repeated = chain.from_iterable(lineup.batches() for _ in repeat(None, REPEATS))
-    bars = [*judge_speed(touched, handed_out), judge_bytes(lineup.batches()), judge_memory(repeated, folder)]
+    bars = [judge_bytes(lineup.batches()), judge_memory(repeated, folder)]
     thousands = num_batches * BATCH_SIZE / 1000
     sections = [
-        Section("every byte touched", touched, thousands, "k rows", LIMIT[2]),
+        Section("every byte touched", touched, thousands, "k rows", LIMIT[2], promise_speeds(handed_out)),
         Section("handed out, not touched", handed_out, thousands, "k rows", LIMIT[2]),
     ]
     title = (
         f"{num_batches} minibatches of {BATCH_SIZE} rows, {rounds} interleaved rounds, medians; * {num_slow} of them"
     )
-    return show(title, sections, bars)
+    yield Report(title, sections, bars)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, help="where the files go for the time of the run; else a temporary folder")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=400)
-    parser.add_argument("--slow-batches", type=int, default=10)
-    options = parser.parse_args()
+    options = CommandLine(
+        __doc__,
+        rounds=Size(5, 2),
+        batches=Size(400, 20, "minibatches"),
+        slow_batches=Size(10, 1, "minibatches for who goes row by row"),
+    ).read()
     warnings.filterwarnings("ignore", "The given (NumPy array|buffer) is not writable")  # Arrow's never are
     with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as folder:
-        return 0 if run(options.batches, options.slow_batches, options.rounds, Path(folder)) else 1
+        reports = run(options.batches, options.slow_batches, options.rounds, Path(folder))
+        return publish(reports, options.quick, options.json)
 
 
 if __name__ == "__main__":

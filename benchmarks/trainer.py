@@ -4,18 +4,19 @@ The same optimizer and net everywhere, the same minibatches but where a DataLoad
 snapshots. The peers lie in build/peers, where `make bench` puts them.
 """
 
-import argparse
 import statistics
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.contest.report import Bar, Section, show
-from benchmarks.contest.rounds import interleave, paired_ratio, time_call
+from benchmarks.contest.command_line import CommandLine, Size
+from benchmarks.contest.report import Promise, Report, Section
+from benchmarks.contest.result import publish
+from benchmarks.contest.rounds import Seconds, interleave, time_call
 from benchmarks.trainer_peers.frameworks import (
     LIGHTNING,
     LIGHTNING_LOADER,
@@ -116,29 +117,32 @@ CONTESTANTS = {HAND: by_hand, **OWN, "hand-written loop over a DataLoader": by_d
 PEERS = {LIGHTNING: by_lightning, LIGHTNING_LOADER: by_lightning_loader, SKORCH: by_skorch}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--rounds", type=int, default=9)
-    args = parser.parse_args()
-    data = make_data(args.rows)
+def promise(name: str, seconds: Seconds) -> Promise:
+    costs = [own / hand for own, hand in zip(seconds[name], seconds[HAND], strict=True)]
+    remark = (
+        f"takes {statistics.median(costs):.3f} of its time ({min(costs):.2f} to {max(costs):.2f}), "
+        f"{statistics.median(seconds[name]):.2f} s an epoch"
+    )
+    return Promise(name, HAND, 1 / MOST, remark)
+
+
+def run(rows: int, rounds: int) -> Iterator[Report]:
+    data = make_data(rows)
     timers: dict[str, Callable[[], float]] = {
         name: partial(time_call, make(data)) for name, make in CONTESTANTS.items()
     }
     timers |= {name: make(data) for name, make in PEERS.items()}
     for timer in timers.values():
         timer()
-    seconds = interleave(timers, args.rounds, "epochs")
-    bars = []
-    for name in OWN:
-        cost = 1 / paired_ratio(seconds, name, HAND)
-        spread = [own / hand for own, hand in zip(seconds[name], seconds[HAND], strict=True)]
-        found = (
-            f"{cost:.3f} ({min(spread):.2f} to {max(spread):.2f}), {statistics.median(seconds[name]):.2f} s an epoch"
-        )
-        bars.append(Bar(f"{name} takes at most {MOST} of the {HAND}", found, cost <= MOST))
-    title = f"an epoch of {args.rows:,} rows x 784, minibatches of {BATCH}, {args.rounds} rounds"
-    return 0 if show(title, [Section("train", seconds, args.rows, "rows", HAND)], bars) else 1
+    seconds = interleave(timers, rounds, "epochs")
+    promises = [promise(name, seconds) for name in OWN]
+    title = f"an epoch of {rows:,} rows x 784, minibatches of {BATCH}, {rounds} rounds"
+    yield Report(title, [Section("train", seconds, rows / 1000, "k rows", HAND, promises)])
+
+
+def main() -> int:
+    options = CommandLine(__doc__, rounds=Size(7, 2), rows=Size(60_000, 1_000)).read()
+    return publish(run(options.rows, options.rounds), options.quick, options.json)
 
 
 if __name__ == "__main__":

@@ -2,43 +2,34 @@
 and evaluation cost; whether memory stays flat (`--memory`). The peers lie in build/peers, where `make bench` puts them.
 
 Each contestant is a process of its own that waits for its turn. A turn is the next 64 minibatches of 1,024 rows; of who
-goes row by row the next 16.
+goes row by row a quarter of them.
 """
 
-import argparse
 import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contest.quiet import Patience, Watch
-from benchmarks.contest.report import Bar, Section, show
-from benchmarks.contest.rounds import Seconds, interleave, paired_ratio
+from benchmarks.contest.command_line import CommandLine, Size
+from benchmarks.contest.quiet import Outcome, Patience, compete
+from benchmarks.contest.report import Promise, Report, Section
+from benchmarks.contest.result import publish
 from benchmarks.training_peers import bare, data, fbgemm_batched, memory, torch_plain
 from benchmarks.training_peers.base import NUM_THREADS
 from benchmarks.training_peers.process import Contender, Turn
 
-TURN_BATCHES, ROW_TURN_BATCHES = 64, 16
+ROW_TURN_SHARE = 4
 HOURS_A_TURN = 4
-READ_AHEAD_BATCHES = 256  # nobody shall find the file's end while there are turns to come
-LEAST_QUIET = 3
+READ_AHEAD_TURNS = 4  # nobody shall find the file's end while there are turns to come
 SAMOVAR = "Samovar"
 EVALUATED = "Samovar, every hour evaluated"
 AS_SAMOVAR = {"GOMP_SPINCOUNT": "20000"}  # what the command line sets for itself; peers run as they come
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
-
-
-@dataclass(frozen=True)
-class Promise:
-    contestant: str
-    peer: str
-    least: float
 
 
 PROMISES = (
@@ -69,19 +60,19 @@ def train(config: Path) -> Contender:
 
 
 @contextmanager
-def start_all(folder: Path) -> Iterator[Mapping[str, Contender]]:
+def start_all(folder: Path, turn_batches: int) -> Iterator[Mapping[str, Contender]]:
     """Every contestant's process."""
     plans = {
         SAMOVAR: write_config(folder / "train.json", folder / data.TABLE, HOURS_A_TURN, is_evaluated=False),
         EVALUATED: write_config(folder / "evaluated.json", folder / data.TABLE, HOURS_A_TURN, is_evaluated=True),
     }
-    place = [str(folder), str(TURN_BATCHES)]
+    place = [str(folder), str(turn_batches)]
     contenders = {name: train(path) for name, path in plans.items()}
     contenders[bare.NAME] = Contender("benchmarks.training_peers.bare", place, folder / "bare.log", AS_SAMOVAR)
     contenders |= {
         name: Contender(module, arguments, folder / f"{module}.log")
         for name, module, arguments in (
-            (torch_plain.ARROW, "benchmarks.training_peers.torch_plain", [*place, str(ROW_TURN_BATCHES)]),
+            (torch_plain.ARROW, "benchmarks.training_peers.torch_plain", [*place, str(turn_batches // ROW_TURN_SHARE)]),
             (fbgemm_batched.NAME, "benchmarks.training_peers.fbgemm_batched", place),
         )
     }
@@ -108,52 +99,47 @@ class Referee:
         return {name: statistics.mean(turn.loss for turn in turns) for name, turns in self._turns.items()}
 
 
-def compete(
-    contenders: Mapping[str, Contender], rounds: int, patience: Patience
-) -> tuple[Seconds, int, Mapping[str, float]]:
-    """Seconds for a thousand rows in the quiet rounds (in all where those are too few), how many those are, losses."""
+def hold_contest(contenders: Mapping[str, Contender], rounds: int, patience: Patience) -> Outcome:
+    """Seconds for a thousand rows. Prints losses: who learns something else is no contestant."""
     referee = Referee(contenders)
     for name in contenders:  # loads, compiles, maps
         referee.ask(name)
-    watch = Watch(len(contenders), patience, sorted({each.pid for each in contenders.values()}))
-    timers = {name: partial(watch.follow, partial(referee.ask, name)) for name in contenders}
-    seconds = interleave(timers, rounds, "training")
-    quiet = watch.quiet_rounds()
-    chosen: Sequence[int] = quiet if len(quiet) >= LEAST_QUIET else range(rounds)
-    kept = {name: [times[number] for number in chosen] for name, times in seconds.items()}
-    return kept, len(quiet), referee.losses()
+    timers = {name: partial(referee.ask, name) for name in contenders}
+    outcome = compete(timers, rounds, "training", patience, sorted({each.pid for each in contenders.values()}))
+    print("mean losses:", ", ".join(f"{name} {loss:.4f}" for name, loss in referee.losses().items()))
+    return outcome
 
 
-def judge(promise: Promise, seconds: Seconds) -> Bar:
-    ratio = paired_ratio(seconds, promise.contestant, promise.peer)
-    return Bar(f"{promise.contestant} at {promise.least:.2f} of {promise.peer}", f"{ratio:.2f}", ratio >= promise.least)
-
-
-def run_contest(folder: Path, rounds: int, patience: Patience) -> bool:
+def run_contest(folder: Path, turn_batches: int, rounds: int, patience: Patience) -> Iterator[Report]:
     turns = rounds + 1
-    num_batches = turns * TURN_BATCHES + READ_AHEAD_BATCHES
-    data.write_all(folder, num_batches, (turns + 1) * ROW_TURN_BATCHES, TURN_BATCHES // HOURS_A_TURN)
-    with start_all(folder) as contenders:
-        seconds, num_quiet, losses = compete(contenders, rounds, patience)
-    title = f"from disk, B = 1024, {rounds} interleaved rounds, {num_quiet} quiet"
-    section = Section(title, seconds, 1.0, "k rows", SAMOVAR)
-    told = ", ".join(f"{name} {loss:.4f}" for name, loss in losses.items())
-    print(f"mean losses: {told}")
-    return show("26 embeddings of 16, 13 floats, MLP 256-64-1", [section], [judge(each, seconds) for each in PROMISES])
+    num_batches = (turns + READ_AHEAD_TURNS) * turn_batches
+    num_row_batches = (turns + 1) * turn_batches // ROW_TURN_SHARE
+    data.write_all(folder, num_batches, num_row_batches, turn_batches // HOURS_A_TURN)
+    with start_all(folder, turn_batches) as contenders:
+        outcome = hold_contest(contenders, rounds, patience)
+    title = f"from disk, B = 1024, {rounds} interleaved rounds, {outcome.num_quiet} quiet"
+    section = Section(title, outcome.seconds, 1.0, "k rows", SAMOVAR, PROMISES, outcome.is_disturbed)
+    yield Report("26 embeddings of 16, 13 floats, MLP 256-64-1", [section])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, help="where files go for the time of the run; else a temporary folder")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait for a quiet machine, in all")
+    parser = CommandLine(
+        __doc__,
+        rounds=Size(7, 1),
+        turn_batches=Size(64, 16, "minibatches of a turn"),
+        patience=Size(120, 0, "seconds to wait for a quiet machine, in all"),
+    )
     parser.add_argument("--memory", action="store_true", help="only this: memory over 10 million rows; takes minutes")
-    options = parser.parse_args()
+    options = parser.read()
     with tempfile.TemporaryDirectory(prefix="samovar-bench-", dir=options.dir) as name:
         folder = Path(name)
-        if options.memory:
-            return 0 if memory.run(folder, train) else 1
-        return 0 if run_contest(folder, options.rounds, Patience(options.patience)) else 1
+        patience = Patience(options.patience)
+        reports = (
+            memory.run(folder, train)
+            if options.memory
+            else run_contest(folder, options.turn_batches, options.rounds, patience)
+        )
+        return publish(reports, options.quick, options.json)
 
 
 if __name__ == "__main__":

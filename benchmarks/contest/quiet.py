@@ -1,13 +1,39 @@
-"""Finding the rounds in which nobody else used the machine, and waiting for them. Times no contestant itself."""
+"""Rounds in which nobody else used the machine: finding them, waiting for them. Times no contestant itself."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from benchmarks.contest.rounds import Seconds, interleave
+
+LEAST_QUIET = 3
 MOST_ELSEWHERE = 0.05  # of one core
 PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    seconds: Seconds
+    """Of the quiet rounds; of all, where those are too few."""
+    num_quiet: int
+    is_disturbed: bool
+    """Quiet rounds were too few."""
+
+
+def compete(
+    timers: Mapping[str, Callable[[], float]], rounds: int, what: str, patience: "Patience", pids: Sequence[int] = ()
+) -> Outcome:
+    """Contestants in turns, as `interleave` does it; `pids` are their processes, where they have their own."""
+    watch = Watch(len(timers), patience, pids)
+    seconds = interleave({name: partial(watch.follow, timer) for name, timer in timers.items()}, rounds, what)
+    quiet = watch.quiet_rounds()
+    is_disturbed = len(quiet) < min(LEAST_QUIET, rounds)
+    chosen: Sequence[int] = range(rounds) if is_disturbed else quiet
+    kept = {name: [times[number] for number in chosen] for name, times in seconds.items()}
+    return Outcome(kept, len(quiet), is_disturbed)
 
 
 class Watch:
@@ -61,11 +87,11 @@ class Patience:
 
 
 def _busy_elsewhere(pids: Sequence[int]) -> float:
-    """Seconds that all cores have worked for others than this process and those."""
+    """Seconds that all cores have worked for others than this process, its children that have ended, and those."""
     user, nice, system, _, _, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     ticks = sum(map(int, (user, nice, system, *rest))) - sum(map(_ticks_of, pids))
     own = os.times()
-    return ticks / os.sysconf("SC_CLK_TCK") - own.user - own.system
+    return ticks / os.sysconf("SC_CLK_TCK") - own.user - own.system - own.children_user - own.children_system
 
 
 def _ticks_of(pid: int) -> int:

@@ -1,12 +1,23 @@
-"""What a benchmark prints: one table of speeds with ratios, and a line for each promise. Measures nothing."""
+"""What a benchmark tells: how fast each contestant was, and whether promises are kept. Measures nothing."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contest.rounds import Seconds, paired_ratio
 from rich.console import Console
 from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Promise:
+    """So much of a peer's speed, at least."""
+
+    contestant: str
+    peer: str
+    least: float
+    remark: str = ""
+    """Printed beside what was found."""
 
 
 @dataclass(frozen=True)
@@ -19,43 +30,71 @@ class Section:
     """How much each of them did, in `unit`s."""
     unit: str
     peer: str
+    promises: Sequence[Promise] = ()
+    is_disturbed: bool = False
+    """Others used the machine: nothing is proven."""
+
+    def speed(self, contestant: str) -> str:
+        return f"{three_digits(self.amount / statistics.median(self.seconds[contestant]))} {self.unit}/s"
+
+    def ratio(self, contestant: str, peer: str | None = None) -> float:
+        return paired_ratio(self.seconds, contestant, peer or self.peer)
+
+    def is_kept(self, promise: Promise) -> bool:
+        return not self.is_disturbed and self.ratio(promise.contestant, promise.peer) >= promise.least
+
+    def remarks(self, promise: Promise) -> list[str]:
+        return [promise.remark] * bool(promise.remark) + ["others used the machine"] * self.is_disturbed
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise, and what was found."""
+    """A promise that is not about two speeds, and what was found."""
 
     promise: str
     found: str
     is_kept: bool
 
 
-def show(title: str, sections: Sequence[Section], bars: Sequence[Bar] = ()) -> bool:
-    """Print all; says whether every promise is kept."""
-    console = Console(highlight=False, soft_wrap=True)
-    if sections:
-        console.print(_table(title, sections))
-    for bar in bars:
-        verdict = "[green]PASS[/]" if bar.is_kept else "[red]FAIL[/]"
-        console.print(f"{verdict} {bar.promise}: {bar.found}")
-    return all(bar.is_kept for bar in bars)
+@dataclass(frozen=True)
+class Report:
+    title: str
+    sections: Sequence[Section] = ()
+    bars: Sequence[Bar] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Every promise."""
+        return all(bar.is_kept for bar in (*self.bars, *self._promises()))
+
+    def show(self) -> None:
+        console = Console(highlight=False, soft_wrap=True)
+        if self.sections:
+            console.print(self._table())
+        for bar in (*self._promises(), *self.bars):
+            verdict = "[green]PASS[/]" if bar.is_kept else "[red]FAIL[/]"
+            console.print(f"{verdict} {bar.promise}: {bar.found}")
+
+    def _promises(self) -> Iterator[Bar]:
+        for section in self.sections:
+            for promise in section.promises:
+                text = f"{section.title}: {promise.contestant} at {promise.least:.3g} of {promise.peer}"
+                found = three_digits(section.ratio(promise.contestant, promise.peer))
+                yield Bar(text, "; ".join([found, *section.remarks(promise)]), section.is_kept(promise))
+
+    def _table(self) -> Table:
+        table = Table(title=self.title, title_justify="left")
+        table.add_column("contestant")
+        table.add_column("speed", justify="right")
+        table.add_column("ratio", justify="right")
+        for section in self.sections:
+            table.add_row(f"[bold]{section.title}[/]")
+            for name in section.seconds:
+                table.add_row(f"  {name}", section.speed(name), three_digits(section.ratio(name)))
+            table.add_section()
+        return table
 
 
-def _table(title: str, sections: Iterable[Section]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("contestant")
-    table.add_column("speed", justify="right")
-    table.add_column("ratio", justify="right")
-    for section in sections:
-        table.add_row(f"[bold]{section.title}[/]")
-        for name, times in section.seconds.items():
-            speed = section.amount / statistics.median(times)
-            ratio = paired_ratio(section.seconds, name, section.peer)
-            table.add_row(f"  {name}", f"{_three_digits(speed)} {section.unit}/s", _three_digits(ratio))
-        table.add_section()
-    return table
-
-
-def _three_digits(number: float) -> str:
+def three_digits(number: float) -> str:
     decimals = 2 if number < 10 else 1 if number < 100 else 0
     return f"{number:,.{decimals}f}"

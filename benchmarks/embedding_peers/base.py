@@ -1,16 +1,17 @@
-"""What every contestant of the embedding step trains on, and what a contestant is. Measures no time, knows no tables.
+"""What every contestant of the embedding step trains on, and what a contestant is. Knows no tables.
 
 26 features with a million ids each, drawn by Zipf's law. An id's number says nothing about how popular it is: one fixed
 permutation scatters the ranks, the same for everybody. Tables of a fixed size get the numbers, Samovar their hashes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.contest.rounds import time_call
 from numpy.typing import NDArray
 
 from samovar.native import hash_integers
@@ -23,7 +24,6 @@ EXPONENT = 1.15
 MOST_IDS = 8
 NUM_THREADS = 2
 LR = 0.01
-FEATURES = tuple(f"c{number}" for number in range(NUM_TABLES))
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Setting:
 
     batch_size: int
     is_bag: bool
+    num_tables: int = NUM_TABLES
 
     def __str__(self) -> str:
         return f"B = {self.batch_size}, {'bags of ~4' if self.is_bag else 'single ids'}"
@@ -39,7 +40,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Batch:
-    """Of each feature: its ids as numbers in [0, NUM_IDS), and how many belong to each example."""
+    """Of each feature: its ids as numbers below `num_ids`, and how many belong to each example."""
 
     ids: Sequence[NDArray[np.int32]]
     lengths: Sequence[NDArray[np.int32]]
@@ -47,16 +48,36 @@ class Batch:
 
 @dataclass(frozen=True)
 class Contestant:
-    """`prepare` turns a batch into what `step` takes, untimed; `step` gets it and the gradient of [B, 26 * 16]."""
+    """`prepare` turns a batch into what `step` takes, untimed; `step` gets it and the gradient of [B, tables * 16]."""
 
     name: str
     prepare: Callable[[Batch], Any]
     step: Callable[[Any, torch.Tensor], object]
+    num_ids: int
+    """Its batches are drawn from so many ids a table."""
     num_threads: int = NUM_THREADS
-    num_ids: int = NUM_IDS
-    """Its batches are drawn from so many ids."""
     stream: int = 0
     """Contestants that share tables get different batches: nobody shall find rows that another has just fetched."""
+
+
+def make_timer(contestant: Contestant, setting: Setting, rounds: int, steps: int) -> Callable[[], float]:
+    """Takes the next turn of so many steps, with new batches each time, and gives its seconds."""
+    batches = draw_batches(setting, rounds * steps, contestant.num_ids, contestant.stream)
+    gradient = torch.randn(setting.batch_size, setting.num_tables * DIM, generator=torch.Generator().manual_seed(1))
+    turns = _cut(contestant, batches, steps)
+
+    def take_turn() -> float:
+        inputs = next(turns)
+        torch.set_num_threads(contestant.num_threads)
+        return time_call(lambda: [contestant.step(batch, gradient) for batch in inputs])
+
+    return take_turn
+
+
+def _cut(contestant: Contestant, batches: Sequence[Batch], steps: int) -> Iterator[Sequence[Any]]:
+    """The batches of each turn, made ready when the turn comes."""
+    for first in range(0, len(batches), steps):
+        yield [contestant.prepare(batch) for batch in batches[first : first + steps]]
 
 
 @lru_cache(maxsize=8)  # the same ones for most comparisons; a hundred megabytes each at the most
@@ -64,7 +85,7 @@ def draw_batches(setting: Setting, count: int, num_ids: int, stream: int) -> Seq
     total = setting.batch_size * count
     columns: list[list[NDArray[np.int32]]] = []
     lengths: list[list[NDArray[np.int32]]] = []
-    for feature in range(NUM_TABLES):
+    for feature in range(setting.num_tables):
         chance = numpy_generator(1, "embedding batches", feature, total, int(setting.is_bag), num_ids, stream)
         sizes = np.ones(total, np.int32)
         if setting.is_bag:
@@ -76,9 +97,14 @@ def draw_batches(setting: Setting, count: int, num_ids: int, stream: int) -> Seq
     return [Batch(*parts) for parts in zip(zip(*columns, strict=True), zip(*lengths, strict=True), strict=True)]
 
 
-def popular_ids(num_ids: int = NUM_IDS) -> NDArray[np.int32]:
+@cache
+def popular_ids(num_ids: int) -> NDArray[np.int32]:
     """The most popular one first."""
-    return _permutation()[:num_ids]
+    return numpy_generator(1, "popularity of ids").permutation(num_ids).astype(np.int32)
+
+
+def name_features(count: int) -> list[str]:
+    return [f"c{number}" for number in range(count)]
 
 
 def hash_ids(ids: NDArray[np.int32], feature: int) -> NDArray[np.uint64]:
@@ -91,11 +117,6 @@ def join(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     ids = np.concatenate(batch.ids).astype(np.int64)
     ends = np.cumsum(np.concatenate(batch.lengths), dtype=np.int64)
     return torch.from_numpy(ids), torch.from_numpy(np.concatenate([[0], ends]))
-
-
-@cache
-def _permutation() -> NDArray[np.int32]:
-    return numpy_generator(1, "popularity of ids").permutation(NUM_IDS).astype(np.int32)
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from benchmarks.embedding_peers.base import DIM, FEATURES, LR, NUM_IDS, Batch, Contestant, hash_ids, popular_ids
+from benchmarks.embedding_peers.base import DIM, LR, NUM_TABLES, Batch, Contestant, hash_ids, name_features
 from numpy.typing import NDArray
 
 from samovar.embeddings import HashAdagrad, HashAdam, HashEmbedding, HashRowwiseAdagrad, HashSGD
@@ -23,7 +23,7 @@ class Trainee:
     """Tables with their optimizer."""
 
     def __init__(self, optimizer: Optimizer, num_features: int, ttl: int | None = None) -> None:
-        self.embedding = HashEmbedding(dict.fromkeys(FEATURES[:num_features], DIM))
+        self.embedding = HashEmbedding(dict.fromkeys(name_features(num_features), DIM))
         self.optimizer = optimizer(self.embedding, LR, ttl)
 
     def step(self, inputs: Inputs, gradient: torch.Tensor) -> None:
@@ -48,20 +48,20 @@ class Trainee:
         self.optimizer.zero_grad()
 
 
-def make_trainee(optimizer: Optimizer, num_ids: int, num_features: int = len(FEATURES)) -> Trainee:
+def make_trainee(optimizer: Optimizer, num_ids: int, num_features: int = NUM_TABLES) -> Trainee:
     """With so many ids in each table."""
     trainee = Trainee(optimizer, num_features)
-    trainee.insert(np.sort(popular_ids(num_ids)))  # by number: who is popular lies anywhere
+    trainee.insert(np.arange(num_ids, dtype=np.int32))  # by number: who is popular lies anywhere
     return trainee
 
 
-def make_contestant(name: str, optimizer: Optimizer, is_full: bool) -> Contestant:
-    trainee = make_trainee(optimizer, NUM_IDS if is_full else 0)
-    return Contestant(name, prepare_distinct if name == DISTINCT else prepare_plain, trainee.step)
+def make_contestant(name: str, optimizer: Optimizer, is_full: bool, num_ids: int) -> Contestant:
+    trainee = make_trainee(optimizer, num_ids if is_full else 0)
+    return Contestant(name, prepare_distinct if name == DISTINCT else prepare_plain, trainee.step, num_ids)
 
 
 def prepare_plain(batch: Batch) -> Inputs:
-    columns = zip(FEATURES, batch.ids, batch.lengths, strict=True)
+    columns = zip(name_features(len(batch.ids)), batch.ids, batch.lengths, strict=True)
     return {
         name: Bag(_as_tensor(hash_ids(ids, feature)), torch.from_numpy(lengths))
         for feature, (name, ids, lengths) in enumerate(columns)
@@ -69,7 +69,7 @@ def prepare_plain(batch: Batch) -> Inputs:
 
 
 def prepare_distinct(batch: Batch) -> Inputs:
-    columns = zip(FEATURES, batch.ids, batch.lengths, strict=True)
+    columns = zip(name_features(len(batch.ids)), batch.ids, batch.lengths, strict=True)
     return {name: _distinct_bag(ids, lengths, feature) for feature, (name, ids, lengths) in enumerate(columns)}
 
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from benchmarks.embedding_peers.base import DIM, LR, NUM_IDS, NUM_TABLES, Batch, Contestant
+from benchmarks.embedding_peers.base import DIM, LR, NUM_TABLES, Batch, Contestant
 
 ADAGRAD = "torch EmbeddingBag + Adagrad"
 ADAM = "torch EmbeddingBag + SparseAdam"
@@ -15,10 +15,10 @@ Inputs: TypeAlias = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Ids and offsets of each feature."""
 
 
-def make_contestant(name: str) -> Contestant:
+def make_contestant(name: str, num_ids: int) -> Contestant:
     bags = [
-        torch.nn.EmbeddingBag(NUM_IDS, DIM, mode="sum", sparse=True, include_last_offset=True, _weight=_uniform())
-        for _ in range(NUM_TABLES)
+        torch.nn.EmbeddingBag(num_ids, DIM, mode="sum", sparse=True, include_last_offset=True, _weight=weight)
+        for weight in (_uniform(num_ids) for _ in range(NUM_TABLES))
     ]
     optimizer = _OPTIMIZERS[name]([bag.weight for bag in bags], lr=LR)
 
@@ -28,7 +28,7 @@ def make_contestant(name: str) -> Contestant:
         torch.cat(outputs, 1).backward(gradient)  # type: ignore[no-untyped-call]  # torch gives it no types
         optimizer.step()
 
-    return Contestant(name, prepare, step)
+    return Contestant(name, prepare, step, num_ids)
 
 
 def prepare(batch: Batch) -> Inputs:
@@ -38,5 +38,5 @@ def prepare(batch: Batch) -> Inputs:
     ]
 
 
-def _uniform() -> torch.Tensor:
-    return torch.empty(NUM_IDS, DIM).uniform_(-0.01, 0.01)
+def _uniform(num_ids: int) -> torch.Tensor:
+    return torch.empty(num_ids, DIM).uniform_(-0.01, 0.01)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.contest.report import Bar, Section, show
-from benchmarks.contest.rounds import Seconds, interleave, paired_ratio, time_call
-from benchmarks.embedding_peers.base import DIM, NUM_IDS, NUM_THREADS, hash_ids, popular_ids
+from benchmarks.contest.report import Bar, Promise, Report, Section
+from benchmarks.contest.rounds import Seconds, interleave, time_call
+from benchmarks.embedding_peers.base import DIM, NUM_THREADS, hash_ids, popular_ids
 from benchmarks.embedding_peers.hash_embedding import Trainee, make_trainee
 from benchmarks.snapshot import BLOCK_BYTES, PLAIN_WRITE, Prepare, synced, time_loading, time_saving, write_plainly
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ TTL = 2
 LEAST_SWEPT = 100e6
 MOST_INDEX_BYTES = 24.0
 LEAST_OF_DISK = 0.7
-GROWTH_FROM, GROWTH_TO = 6_000_000, 16_000_000  # more than doubles: every part of the table grows, once at least
-GROWTH_MEMORY_BYTES = 5 << 30
+GROWTH_FROM, GROWTH_TO = 6, 16  # times `num_ids`; more than doubles: every part of the table grows, once at least
+GROWTH_BYTES_A_ROW = 320  # with what is copied while an index grows
 IDS_A_STEP = 4096
 PLAIN_READ = "plain read of 8 MB blocks"
 DUMP = "Samovar dump"
@@ -42,33 +42,34 @@ LOAD = "Samovar load"
 # Growth
 
 
-def run_growth() -> bool:
+def run_growth(num_ids: int) -> Report:
     """One table, every step brings new ids only. A virtual machine may get its memory from its host on first touch
     only, 7 ms for 2 MB where we looked (0.35 the second time), so memory is touched before."""
     torch.set_num_threads(NUM_THREADS)
-    np.ones(GROWTH_MEMORY_BYTES, np.uint8)
+    first, last = GROWTH_FROM * num_ids, GROWTH_TO * num_ids
+    np.ones(last * GROWTH_BYTES_A_ROW, np.uint8)
     trainee = Trainee(HashAdagrad, 1)
-    trainee.insert(np.arange(GROWTH_FROM, dtype=np.int32))
+    trainee.insert(np.arange(first, dtype=np.int32))
     gradient = torch.randn(IDS_A_STEP, DIM)
     walls: list[float] = []
     cores: list[float] = []
     index_bytes: list[int] = []
-    num_rows = range(GROWTH_FROM + IDS_A_STEP, GROWTH_TO, IDS_A_STEP)
-    for last in track(num_rows, "growth", transient=True):
-        inputs = {"c0": _bag_of_ones(np.arange(last - IDS_A_STEP, last, dtype=np.int32))}
+    num_rows = range(first + IDS_A_STEP, last, IDS_A_STEP)
+    for end in track(num_rows, "growth", transient=True):
+        inputs = {"c0": _bag_of_ones(np.arange(end - IDS_A_STEP, end, dtype=np.int32))}
         busy = time.process_time()
         walls.append(time_call(partial(trainee.step, inputs, gradient)))
         cores.append(time.process_time() - busy)
         index_bytes.append(trainee.embedding.counters()["c0"].index_bytes)
-    return _show_growth(walls, cores, [size / rows for size, rows in zip(index_bytes, num_rows, strict=True)])
+    what = f"One table from {first:,} to {last:,} rows, {IDS_A_STEP} new ids a step"
+    return _tell_growth(what, walls, cores, [size / rows for size, rows in zip(index_bytes, num_rows, strict=True)])
 
 
-def _show_growth(walls: Sequence[float], cores: Sequence[float], bytes_a_row: Sequence[float]) -> bool:
+def _tell_growth(what: str, walls: Sequence[float], cores: Sequence[float], bytes_a_row: Sequence[float]) -> Report:
     slowest = int(np.argmax(walls))
-    print(
-        f"One table from {GROWTH_FROM:,} to {GROWTH_TO:,} rows, {IDS_A_STEP} new ids a step: the longest step takes "
-        f"{1000 * walls[slowest]:.2f} ms ({1000 * cores[slowest]:.2f} ms on all cores), the most work is "
-        f"{1000 * max(cores):.2f} ms; medians {1000 * statistics.median(walls):.2f} and "
+    title = (
+        f"{what}: the longest step takes {1000 * walls[slowest]:.2f} ms ({1000 * cores[slowest]:.2f} ms on all cores), "
+        f"the most work is {1000 * max(cores):.2f} ms; medians {1000 * statistics.median(walls):.2f} and "
         f"{1000 * statistics.median(cores):.2f} ms"
     )
     steps = {"the median step": [statistics.median(walls)], "the longest step": [walls[slowest]]}
@@ -76,7 +77,7 @@ def _show_growth(walls: Sequence[float], cores: Sequence[float], bytes_a_row: Se
     least = min(bytes_a_row)
     promise = f"index and stamps take at most {MOST_INDEX_BYTES:g} bytes a row just before they grow"
     found = f"{least:.1f}; while they grow up to {max(bytes_a_row):.1f}"
-    return show("growth", [section], [Bar(promise, found, least <= MOST_INDEX_BYTES)])
+    return Report(title, [section], [Bar(promise, found, least <= MOST_INDEX_BYTES)])
 
 
 def _bag_of_ones(ids: NDArray[np.int32]) -> Bag:
@@ -87,28 +88,28 @@ def _bag_of_ones(ids: NDArray[np.int32]) -> Bag:
 # Sweep
 
 
-def run_sweep(rounds: int) -> bool:
+def run_sweep(num_ids: int, rounds: int) -> Report:
     trainee = Trainee(HashAdagrad, FEW_FEATURES, TTL)
-    trainee.insert(popular_ids())
+    trainee.insert(popular_ids(num_ids))
     timers: dict[str, Callable[[], float]] = {}
     for num_threads, name in ((1, "1 thread"), (2, "2 threads")):
-        timers[f"nothing expired, {name}"] = partial(time_sweep, trainee, num_threads, 0)
-        timers[f"half expired, {name}"] = partial(time_sweep, trainee, num_threads, NUM_IDS // 2)
+        timers[f"nothing expired, {name}"] = partial(time_sweep, trainee, num_ids, num_threads, 0)
+        timers[f"half expired, {name}"] = partial(time_sweep, trainee, num_ids, num_threads, num_ids // 2)
     seconds = interleave(timers, rounds, "sweep")
-    num_rows = FEW_FEATURES * NUM_IDS
+    num_rows = FEW_FEATURES * num_ids
     one = "nothing expired, 1 thread"
     rate = num_rows / statistics.median(seconds[one])
     bar = Bar(f"sweeps {LEAST_SWEPT / 1e6:g} M rows/s/core", f"{rate / 1e6:.0f} M rows/s", rate >= LEAST_SWEPT)
-    sections = [Section(f"{FEW_FEATURES} tables of {NUM_IDS:,} rows", seconds, num_rows / 1e6, "M rows", one)]
-    return show(f"sweep, {rounds} rounds", sections, [bar])
+    sections = [Section(f"{FEW_FEATURES} tables of {num_ids:,} rows", seconds, num_rows / 1e6, "M rows", one)]
+    return Report(f"sweep, {rounds} rounds", sections, [bar])
 
 
-def time_sweep(trainee: Trainee, num_threads: int, num_expired: int) -> float:
+def time_sweep(trainee: Trainee, num_ids: int, num_threads: int, num_expired: int) -> float:
     """Of full tables; so many rows of each were not seen for longer than the ttl. Leaves them full and fresh."""
     if num_expired:
         for _ in range(TTL):
             trainee.embedding.advance_clock()
-        trainee.insert(popular_ids()[num_expired:])
+        trainee.insert(popular_ids(num_ids)[num_expired:])
         trainee.embedding.advance_clock()
     torch.set_num_threads(num_threads)
     freed: list[int] = []
@@ -116,16 +117,16 @@ def time_sweep(trainee: Trainee, num_threads: int, num_expired: int) -> float:
     torch.set_num_threads(NUM_THREADS)
     assert freed == [num_expired * FEW_FEATURES], freed
     if num_expired:
-        trainee.insert(popular_ids())
+        trainee.insert(popular_ids(num_ids))
     return seconds
 
 
 # Dump and load
 
 
-def run_disk(rounds: int, folder: Path) -> bool:
+def run_disk(num_ids: int, rounds: int, folder: Path) -> Report:
     torch.set_num_threads(NUM_THREADS)
-    trainee = make_trainee(HashAdagrad, NUM_IDS, FEW_FEATURES)
+    trainee = make_trainee(HashAdagrad, num_ids, FEW_FEATURES)
     records = dump(trainee, folder / "loading")
     size_bytes = sum(path.stat().st_size for path in _dumped(folder))
     block = numpy_generator(1, "plain write").integers(0, 2**32, size_bytes // 4, np.uint32).view(np.float32)
@@ -134,43 +135,40 @@ def run_disk(rounds: int, folder: Path) -> bool:
     write_plainly({"all": block}, folder / "plain")
     del block
     gc.collect()
-    cold = time_loads(records, True, rounds, folder)
-    warm = time_loads(records, False, rounds, folder)
+    cold = time_loads(records, num_ids, True, rounds, folder)
+    warm = time_loads(records, num_ids, False, rounds, folder)
     megabytes = size_bytes / 1e6
     sections = [
-        Section("dump + fsync", saves, megabytes, "MB", PLAIN_WRITE),
-        Section("load from the disk", cold, megabytes, "MB", PLAIN_READ),
+        Section("dump + fsync", saves, megabytes, "MB", PLAIN_WRITE, [Promise(DUMP, PLAIN_WRITE, LEAST_OF_DISK)]),
+        Section("load from the disk", cold, megabytes, "MB", PLAIN_READ, [Promise(LOAD, PLAIN_READ, LEAST_OF_DISK)]),
         Section("load from a warm page cache", warm, megabytes, "MB", PLAIN_READ),
     ]
-    bars = [_judge(saves, DUMP, PLAIN_WRITE), _judge(cold, LOAD, PLAIN_READ)]
-    return show(f"{megabytes:,.0f} MB: {FEW_FEATURES} tables of {NUM_IDS:,} rows, {rounds} rounds", sections, bars)
-
-
-def _judge(seconds: Seconds, name: str, peer: str) -> Bar:
-    ratio = paired_ratio(seconds, name, peer)
-    return Bar(f"{name} at {LEAST_OF_DISK} of {peer}", f"{ratio:.2f}", ratio >= LEAST_OF_DISK)
+    return Report(f"{megabytes:,.0f} MB: {FEW_FEATURES} tables of {num_ids:,} rows, {rounds} rounds", sections)
 
 
 def time_dumps(trainee: Trainee, block: NDArray[np.float32], rounds: int, folder: Path) -> Seconds:
     plain = partial(synced, partial(write_plainly, {"all": block}))
     savers: dict[str, Prepare] = {PLAIN_WRITE: plain, DUMP: lambda place: nullcontext(partial(dump, trainee, place))}
-    return interleave({name: partial(time_saving, save, folder) for name, save in savers.items()}, rounds, "dump")
+    timers = {name: partial(time_saving, save, folder, block.nbytes) for name, save in savers.items()}
+    return interleave(timers, rounds, "dump")
 
 
 def dump(trainee: Trainee, place: Path) -> dict[str, FileRecord]:
     return write_state(LocalStore(place), "s", trainee.embedding.state_dict())
 
 
-def time_loads(records: dict[str, FileRecord], is_cold: bool, rounds: int, folder: Path) -> Seconds:
+def time_loads(records: dict[str, FileRecord], num_ids: int, is_cold: bool, rounds: int, folder: Path) -> Seconds:
+    size_bytes = (folder / "plain").stat().st_size
+
     def time_load() -> float:
         embedding = Trainee(HashAdagrad, FEW_FEATURES)
         act = partial(load, embedding, folder / "loading", records)
-        seconds = time_loading(act, folder)
-        assert all(counters.rows == NUM_IDS for counters in embedding.embedding.counters().values())
+        seconds = time_loading(act, folder, size_bytes)
+        assert all(counters.rows == num_ids for counters in embedding.embedding.counters().values())
         return seconds
 
     def time_read() -> float:
-        return time_loading(partial(read_plainly, folder / "plain"), folder)
+        return time_loading(partial(read_plainly, folder / "plain"), folder, size_bytes)
 
     def after_preparing(act: Callable[[], float]) -> float:
         prepare_cache(folder, is_cold)

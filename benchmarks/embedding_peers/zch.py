@@ -1,7 +1,7 @@
 """TorchRec's zero collision hashing (ZCH), the other table that ids enter and leave, before its fused Adagrad.
 
 It learns new ids, and throws old ones out, only every EVICTION_INTERVAL steps: until then a new id has the row that
-all new ids share. It sorts its million ids each time; its speed hangs on this interval.
+all new ids share. It sorts all its ids each time; its speed hangs on this interval.
 """
 
 import importlib
@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.embedding_peers.base import DIM, FEATURES, LR, NUM_IDS, Batch, Contestant, hash_ids, join, popular_ids
+from benchmarks.embedding_peers.base import (
+    DIM,
+    LR,
+    NUM_TABLES,
+    Batch,
+    Contestant,
+    hash_ids,
+    join,
+    name_features,
+    popular_ids,
+)
 from numpy.typing import NDArray
 
 EVICTION_INTERVAL = 10
@@ -17,15 +27,16 @@ ZCH = f"TorchRec ZCH, evicts every {EVICTION_INTERVAL} steps"
 _POSITIVE = (1 << 62) - 1
 
 
-def make_contestant(is_full: bool) -> Contestant:
+def make_contestant(is_full: bool, num_ids: int) -> Contestant:
+    features = name_features(NUM_TABLES)
     torchrec: Any = importlib.import_module("torchrec")
     fused: Any = importlib.import_module("torchrec.modules.fused_embedding_modules")
     configs = [
-        torchrec.EmbeddingBagConfig(name=f"t_{name}", embedding_dim=DIM, num_embeddings=NUM_IDS, feature_names=[name])
-        for name in FEATURES
+        torchrec.EmbeddingBagConfig(name=f"t_{name}", embedding_dim=DIM, num_embeddings=num_ids, feature_names=[name])
+        for name in features
     ]
     tables = fused.FusedEmbeddingBagCollection(configs, torch.optim.Adagrad, {"lr": LR})
-    collisions = _make_collisions(configs, is_full)
+    collisions = _make_collisions(configs, is_full, num_ids)
 
     def step(inputs: Any, gradient: torch.Tensor) -> None:
         tables(collisions(inputs)).values().backward(gradient)
@@ -33,17 +44,17 @@ def make_contestant(is_full: bool) -> Contestant:
     def prepare(batch: Batch) -> Any:
         hashes = [_positive_hashes(ids, feature) for feature, ids in enumerate(batch.ids)]
         return torchrec.KeyedJaggedTensor(
-            keys=list(FEATURES), values=torch.from_numpy(np.concatenate(hashes)), offsets=join(batch)[1]
+            keys=features, values=torch.from_numpy(np.concatenate(hashes)), offsets=join(batch)[1]
         )
 
-    return Contestant(ZCH, prepare, step)
+    return Contestant(ZCH, prepare, step, num_ids)
 
 
-def _make_collisions(configs: list[Any], is_full: bool) -> Any:
+def _make_collisions(configs: list[Any], is_full: bool, num_ids: int) -> Any:
     modules: Any = importlib.import_module("torchrec.modules.mc_modules")
     parts = {
         config.name: modules.MCHManagedCollisionModule(
-            zch_size=NUM_IDS,
+            zch_size=num_ids,
             device=torch.device("cpu"),
             eviction_policy=modules.DistanceLFU_EvictionPolicy(),
             eviction_interval=EVICTION_INTERVAL,
@@ -52,7 +63,7 @@ def _make_collisions(configs: list[Any], is_full: bool) -> Any:
     }
     for feature, part in enumerate(parts.values()):
         if is_full:  # its last row is the one that new ids share
-            hashes = np.sort(_positive_hashes(popular_ids(NUM_IDS - 1), feature))
+            hashes = np.sort(_positive_hashes(popular_ids(num_ids)[:-1], feature))
             part._mch_sorted_raw_ids[:-1] = torch.from_numpy(hashes)
     collisions = modules.ManagedCollisionCollection(parts, configs)
     collisions.train()

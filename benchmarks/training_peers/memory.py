@@ -1,11 +1,11 @@
 """Whether a run that meets no new ids keeps its memory: epochs over one table, 10 million rows after the warm-up."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.contest.clicks import make_clicks
-from benchmarks.contest.report import Bar, show
+from benchmarks.contest.report import Bar, Report
 from benchmarks.loaders.base import BATCH_SIZE
 from benchmarks.training_peers import data
 from benchmarks.training_peers.base import NUM_THREADS
@@ -18,7 +18,7 @@ WARM_UP_EPOCHS = 2
 MOST_APART = 0.05
 
 
-def run(folder: Path, start: Callable[[Path], Contender]) -> bool:
+def run(folder: Path, start: Callable[[Path], Contender]) -> Iterator[Report]:
     """`start` makes the process of a config."""
     data.write_hours(folder / data.TABLE, make_clicks(EPOCH_BATCHES * BATCH_SIZE), EPOCH_BATCHES)
     num_epochs = -(-NUM_ROWS // (EPOCH_BATCHES * BATCH_SIZE))
@@ -46,7 +46,8 @@ def run(folder: Path, start: Callable[[Path], Contender]) -> bool:
     least, most = min(sizes) / before - 1, max(sizes) / before - 1
     rows = f"{num_epochs * EPOCH_BATCHES * BATCH_SIZE:,} rows"
     found = f"{before / 2**20:,.0f} MiB, then {least:+.1%} to {most:+.1%}, at the end {sizes[-1] / before - 1:+.1%}"
-    return show("", [], [Bar(f"resident memory within 5 % over {rows}", found, max(-least, most) <= MOST_APART)])
+    bar = Bar(f"resident memory within 5 % over {rows}", found, max(-least, most) <= MOST_APART)
+    yield Report("memory of a run that meets no new ids", bars=[bar])
 
 
 def _resident_bytes(pid: int) -> int:
