@@ -23,7 +23,7 @@ def verify_resume(
 ) -> None:
     """Train straight and with random kills; compare every byte.
 
-    Example: samovar verify-resume online.json --script model.py --kills 3
+    Example: samovar verify-resume online.json --script model.py --kills 30
     """
     from samovar.pipelines.request import make_request
     from samovar.pipelines.verify import verify_resume as verify

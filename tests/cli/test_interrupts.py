@@ -1,0 +1,259 @@
+"""Ctrl-C and SIGTERM in the midst of every long command: real processes, real signals, at a moment that is awaited."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli import samovar
+from tests.pipelines.toys import OFFLINE, ONLINE, SCRIPT, make_hours, write_table
+from tests.tables.making import make_table
+from tests.waiting import wait_until
+
+from samovar.results import open_directory
+from samovar.store import LocalStore
+
+INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
+STOPPED = 75
+NAP = """
+import os, time
+from pathlib import Path
+
+def nap():
+    bed = Path(os.environ["BED"])
+    if (bed / "nap").exists():
+        (bed / "asleep").write_text(str(os.getpid()))
+        while (bed / "nap").exists():
+            time.sleep(0.01)
+"""
+STAGE = f"""{NAP}
+def main(params, out):
+    (out / "half.txt").write_text("half")
+    nap()
+"""
+NAPPING_MODEL = SCRIPT.replace("\nclass Model", f"{NAP}\nclass Model", 1).replace(
+    '        bag = inputs["ad"]', '        nap()\n        bag = inputs["ad"]', 1
+)
+
+
+@pytest.fixture
+def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(quick_path)
+    monkeypatch.setenv("BED", str(quick_path))
+    return quick_path
+
+
+@contextmanager
+def started(words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "samovar", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def interrupt(
+    words: Sequence[str],
+    is_there: Callable[[], object],
+    code: int,
+    number: signal.Signals = signal.SIGINT,
+    then: Callable[[], object] = lambda: None,
+) -> str:
+    """One signal at that moment; what the process says of it, checked for what all must say."""
+    with started(words) as process:
+        wait_until(lambda: is_there() or process.poll() is not None, "it is in the midst")
+        process.send_signal(number)
+        then()
+        out, said = process.communicate()
+    assert (process.returncode, out) == (code, ""), said
+    check_last_words(said, words)
+    assert number.name in said
+    return said
+
+
+def check_last_words(said: str, words: Sequence[str]) -> None:
+    assert "Traceback" not in said
+    command = said.splitlines()[-1].partition("to go on: ")[2]
+    assert command.endswith(" ".join(words)), said
+
+
+def position(directory: str) -> int:
+    try:
+        status = open_directory(directory).status
+    except ValueError:
+        return 0
+    return 0 if status is None or status.position is None else int(status.position["next_uri"])
+
+
+def state(directory: str) -> str:
+    return open_directory(directory).describe_state()
+
+
+def test_a_brewing_leaves_no_table_and_no_spilled_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    rows = "".join(f"{1_609_459_200 + n // 100},{n % 7}\n" for n in range(200_000))
+    (folder / "rows.csv").write_text("time,ad\n" + rows)
+    recipe = {"source": "rows.csv", "time_field": "time", "categorical_factors": ["ad"], "batch_size": 4}
+    (folder / "clicks.json").write_text(json.dumps(recipe))  # batches so small that writing takes its time
+    interrupt(["brew", "clicks.json"], Path("clicks/segments").exists, 130)
+    assert state("clicks") == "stopped"
+    assert not Path("clicks/manifest").exists()
+    assert not [name for name in os.listdir("tmp") if name.startswith("samovar-brew-")]
+
+
+def test_an_export_leaves_no_half_file(folder: Path) -> None:
+    make_table(LocalStore(folder / "table"), 3000)
+    words = ["table", "table", "--export", "rows.parquet"]
+    interrupt(words, Path(".rows.parquet.unfinished").exists, 143, signal.SIGTERM)
+    assert os.listdir() == ["table"]
+
+
+def test_a_checksum_ends_its_workers(folder: Path) -> None:
+    Path("data").mkdir()
+    for name in ("a", "b"):  # hours of zeros to read, and no room on the disk
+        with Path("data", name).open("w") as file:
+            file.truncate(1 << 42)
+    children: list[str] = []
+    with started(["checksum", "data"]) as process:
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_until(lambda: len(listed.read_text().split()) == 2, "both read")
+        children += listed.read_text().split()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate()[1].count("\n") == 1
+        assert process.returncode == 130
+    wait_until(lambda: not any(Path("/proc", child).exists() for child in children), "they have ended")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_stops_after_its_uri_and_says_so_at_once(folder: Path, number: signal.Signals) -> None:
+    write_table(folder / "clicks", make_hours([4]))
+    data = {**OFFLINE["train_data"], "epoch_count": 1_000_000, "uri_granularity": 1}
+    (folder / "offline.json").write_text(json.dumps({**OFFLINE, "train_data": data}))
+    (folder / "model.py").write_text(SCRIPT)
+    words = ["train", "offline.json", "--script", "model.py"]
+    said = interrupt(words, lambda: position("offline") > 2, STOPPED, number)
+    assert f"{number.name}: stops after epoch " in said
+    assert state("offline") == "stopped"
+
+
+def test_a_training_that_waits_for_hours_stops_at_once(folder: Path) -> None:
+    write_table(folder / "clicks", make_hours([1, 1]), complete_until=1_609_459_200 + 2 * 3600)
+    data = {**ONLINE["train_data"], "end_date": "2021-01-01T05:00"}
+    config = {**ONLINE, "train_data": data, "evaluation": {"eval_confs": []}, "follow": True}
+    (folder / "online.json").write_text(json.dumps(config))
+    (folder / "model.py").write_text(SCRIPT)
+    said = interrupt(["train", "online.json", "--script", "model.py"], lambda: position("online") == 2, STOPPED)
+    assert "stopped while waiting for new hours (SIGINT)" in said
+
+
+def test_a_stuck_training_ends_with_the_second_signal_and_a_prediction_goes_on(folder: Path) -> None:
+    write_table(folder / "clicks", make_hours([1, 1, 1]))
+    (folder / "online.json").write_text(json.dumps(ONLINE))
+    (folder / "model.py").write_text(NAPPING_MODEL)
+    train = ["train", "online.json", "--script", "model.py"]
+    Path("nap").touch()
+    with started(train) as process:
+        wait_until(Path("asleep").exists, "it hangs")
+        wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGINT), "the second one counts")
+        said = process.communicate()[1]
+    assert process.returncode == STOPPED
+    assert said.startswith("stopped at once (SIGINT)"), said
+    check_last_words(said, train)
+    Path("nap").unlink()
+    assert samovar(*train).returncode == 0
+
+    Path("nap").touch()
+    Path("asleep").unlink()
+    predict = ["predict", "online", "--table", "clicks", "--out", "predicted"]
+    interrupt(predict, Path("asleep").exists, STOPPED, then=Path("nap").unlink)
+    assert (state("predicted"), position("predicted")) == ("stopped", 1)
+    done = samovar(*predict)
+    assert (done.returncode, done.stdout) == (0, "predicted: 96 predictions\n"), done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stage_is_interrupted_and_so_is_its_replay_which_goes_on(folder: Path, number: signal.Signals) -> None:
+    (folder / "stage.py").write_text(STAGE)
+    (folder / "stage.json").write_text("{}")
+    words = ["run", "stage.py", "-c", "stage.json"]
+    Path("nap").touch()
+    interrupt(words, Path("asleep").exists, INTERRUPTED[number], number)
+    assert state("stage") == "stopped"
+    Path("nap").unlink()
+    assert samovar(*words).returncode == 0
+
+    Path("nap").touch()
+    Path("asleep").unlink()
+    replay = ["replay", "stage", "--into", "again"]
+    interrupt(replay, Path("asleep").exists, INTERRUPTED[number], number)
+    Path("nap").unlink()
+    done = samovar(*replay)
+    assert (done.returncode, done.stdout[:13]) == (0, "stage: equal,"), done.stderr
+
+
+def test_an_experiment_ends_its_parts_and_goes_on(folder: Path) -> None:
+    (folder / "stage.py").write_text(STAGE)
+    (folder / "stage.json").write_text("{}")
+    experiment = {"base": "stage.json", "script": "stage.py", "kind": "run", "list": [{"seed": 1}]}
+    (folder / "exp.json").write_text(json.dumps(experiment))
+    Path("nap").touch()
+    words = ["experiment", "exp.json"]
+    interrupt(words, Path("asleep").exists, STOPPED)
+    assert not Path("/proc", Path("asleep").read_text()).exists()
+    Path("nap").unlink()
+    done = samovar(*words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_proof_of_resuming_leaves_its_folder_as_it_was(folder: Path) -> None:
+    write_table(folder / "clicks", make_hours([1, 1]))
+    (folder / "online.json").write_text(json.dumps(ONLINE))
+    (folder / "model.py").write_text(NAPPING_MODEL)
+    Path("nap").touch()
+    words = ["verify-resume", "online.json", "--script", "model.py", "--out", "proof"]
+    interrupt(words, Path("asleep").exists, 143, signal.SIGTERM)
+    assert not Path("/proc", Path("asleep").read_text()).exists()
+    assert os.listdir("proof") == []
+
+
+def test_a_second_signal_ends_a_command_that_does_not_let_go(folder: Path) -> None:
+    (folder / "stage.json").write_text("{}")
+    (folder / "stage.py").write_text(STAGE.replace("    nap()", "    try:\n        nap()\n    finally:\n        nap()"))
+    Path("nap").touch()
+    words = ["run", "stage.py", "-c", "stage.json"]
+    with started(words) as process:
+        wait_until(Path("asleep").exists, "it is in the midst")
+        wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGINT), "the second one counts")
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    check_last_words(said, words)
+
+
+def test_an_interrupt_while_the_command_line_loads_is_no_traceback(folder: Path) -> None:
+    """The first thing that is loaded after the signals are heard tells of itself, and waits."""
+    code = f"""
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "samovar.cli.app":
+            {NAP.strip().replace(chr(10), chr(10) + "            ")}
+            nap()
+sys.meta_path.insert(0, Finder())
+sys.argv = ["samovar", "ls"]
+from samovar.cli import main
+main()
+"""
+    Path("nap").touch()
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
+        wait_until(Path("asleep").exists, "it loads")
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    assert said == "interrupted (SIGINT); to go on: samovar ls\n"
