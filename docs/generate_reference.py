@@ -159,7 +159,7 @@ def _cli_page() -> str:
         "# The command line",
         "",
         _GENERATED,
-        "Exit codes, `--json`, ctrl-C and colours are the same everywhere: [what all commands share](../command_line.md).",
+        "Exit codes, `--json`, ctrl-C and colours: see [what all commands share](../command_line.md).",
         "",
     ]
     return "\n".join([*lines, *_commands(command, "samovar")])

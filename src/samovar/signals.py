@@ -25,6 +25,7 @@ from samovar.errors import Stopped
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _ECHO_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
+_AGAIN_SECONDS = 0.02
 
 
 @dataclass
@@ -78,7 +79,7 @@ class StopRequest:
                 self._end_at_once()
             raise KeyboardInterrupt
 
-        with _heard(hear):
+        with _heard(hear), _insisting():
             yield
 
     def _end_at_once(self) -> NoReturn:
@@ -112,6 +113,30 @@ def _heard(hear: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _insisting() -> Iterator[None]:
+    """Where Python ignores exceptions, as in `__del__` and callbacks of weak references, an interrupt would be lost: it
+    is raised again a moment later."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ignored(what: "sys.UnraisableHookArgs") -> None:
+        if what.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+        else:
+            hook(what)
+
+    hook, handler = sys.unraisablehook, signal.signal(signal.SIGALRM, signal.default_int_handler)
+    sys.unraisablehook = ignored
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        sys.unraisablehook = hook
 
 
 def _name(number: int) -> str:

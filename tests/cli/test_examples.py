@@ -1,9 +1,7 @@
 """What every command has: one clear line, an example that works as it stands, an answer in JSON, and no colours when
 nobody sees them."""
 
-import contextlib
 import glob
-import io
 import json
 import os
 import re
@@ -16,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import typer.main
+from tests.cli.here import run
 from tests.cli.test_cli import on_a_terminal, samovar
 
 from samovar.cli.app import app
@@ -25,15 +23,15 @@ from samovar.cli.app import app
 MOST_LETTERS = 60  # what a terminal of 80 columns shows beside the longest name
 
 
-def find_commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, command in (group or typer.main.get_command(app)).commands.items():
+def find_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from find_commands(command, (*path, name))
         else:
             yield " ".join((*path, name)), command
 
 
-COMMANDS = dict(find_commands())
+COMMANDS = dict(find_commands(typer.main.get_command(app)))
 
 
 def example_of(name: str) -> str:
@@ -138,31 +136,18 @@ ELSEWHERE = "verify-resume"  # it forks, which a process that has used torch mus
 
 
 @pytest.fixture
-def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(quick_path)
     for name, text in FILES.items():
         (quick_path / name).parent.mkdir(exist_ok=True)
         (quick_path / name).write_text(text)
-    path, threads = list(sys.path), torch.get_num_threads()
-    yield quick_path
-    sys.path[:] = path
-    torch.set_num_threads(threads)
+    return quick_path
 
 
 def typed(line: str) -> list[str]:
     """As a shell would hand it over."""
     words = shlex.split(line.partition(" > ")[0])[1:]
     return [each for word in words for each in (sorted(glob.glob(word)) if "*" in word else [word])]
-
-
-def run(words: list[str]) -> str:
-    """What it prints; in this process, where torch is loaded already."""
-    out, notes = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(notes):
-        code = app(words, standalone_mode=False)
-    assert not code, f"{words}: exit code {code}"
-    assert "\x1b" not in out.getvalue() + notes.getvalue(), words
-    return out.getvalue()
 
 
 def prepare(name: str) -> None:

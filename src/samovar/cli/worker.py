@@ -40,7 +40,7 @@ def worker(
             made.run_until_empty() if until_empty else made.run()
             is_idle = made.num_taken == 0
     if stop.count:
-        raise Stopped("stopped: what ran is back in the queue and goes on from its snapshot")
+        raise Stopped(f"stopped ({stop.reason}): what ran is back in the queue and goes on from its snapshot")
     if as_json:
         print_json({"taken": made.num_taken})
         return

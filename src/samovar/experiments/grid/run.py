@@ -64,7 +64,8 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
     table = collect(parts, states, experiment.metrics)
     _keep(folder, table)
     if stop.count:
-        raise Stopped(f"{folder}: stopped; start it again to go on")
+        reason = f" ({stop.reason})" if stop.reason else ""
+        raise Stopped(f"{folder}: stopped{reason}; start it again to go on")
     return Done(folder, table, {names[job.id]: job.error or "" for job in queue.jobs(["failed"], numbers)})
 
 
