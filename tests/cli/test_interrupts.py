@@ -112,7 +112,12 @@ def test_a_brewing_leaves_no_table_and_no_spilled_rows(folder: Path, monkeypatch
     (folder / "rows.csv").write_text("time,ad\n" + rows)
     recipe = {"source": "rows.csv", "time_field": "time", "categorical_factors": ["ad"], "batch_size": 4}
     (folder / "clicks.json").write_text(json.dumps(recipe))  # batches so small that writing takes its time
-    interrupt(["brew", "clicks.json"], Path("clicks/segments").exists, 130)
+
+    def is_writing() -> bool:
+        sizes = [os.stat(entry).st_size for entry in Path("clicks/.samovar/tmp").glob("*") if entry.exists()]
+        return max(sizes, default=0) > 10_000
+
+    interrupt(["brew", "clicks.json"], is_writing, 130)
     assert state("clicks") == "stopped"
     assert not Path("clicks/manifest").exists()
     assert not [name for name in os.listdir("tmp") if name.startswith("samovar-brew-")]
