@@ -88,6 +88,12 @@ class StopRequest:
         os._exit(self.exit_code)
 
 
+def end_quietly() -> None:
+    """From now on a signal ends the process as the system does, without a traceback of what was being cleaned up."""
+    for number in NUMBERS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def how_to_go_on() -> str:
     """What is to be typed, so that this process starts again: everything here goes on, or begins anew, by that."""
     program = Path(sys.argv[0])

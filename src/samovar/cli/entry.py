@@ -4,7 +4,7 @@ to say. Knows no commands."""
 import os
 import sys
 
-from samovar.signals import StopRequest, how_to_go_on
+from samovar.signals import StopRequest, end_quietly, how_to_go_on
 
 _SPINS = "2000"  # about 0.1 ms; the default is over 10 ms on a CPU whose `pause` is long
 
@@ -24,6 +24,8 @@ def main() -> None:
             raise
         print(f"interrupted ({request.reason}); {how_to_go_on()}", file=sys.stderr)
         sys.exit(request.exit_code)
+    finally:
+        end_quietly()
 
 
 def _let_waiting_threads_sleep() -> None:
