@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 ROOMS = ("tables", "results", "embeddings", "cli")
 OUTSIDE = """
 import samovar
@@ -67,7 +68,6 @@ def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-@pytest.mark.long
 def test_the_wheel_and_the_sdist_hold_what_they_must(built: Path) -> None:
     [wheel], [sdist] = built.glob("*.whl"), built.glob("*.tar.gz")
     names = zipfile.ZipFile(wheel).namelist()
@@ -79,7 +79,6 @@ def test_the_wheel_and_the_sdist_hold_what_they_must(built: Path) -> None:
     assert not tops & {"build", "dist", ".venv", ".git"}
 
 
-@pytest.mark.long
 def test_the_installed_command_starts_and_types_are_seen_from_outside(python: Path, tmp_path: Path) -> None:
     assert run(python.with_name("samovar"), "--version", folder=tmp_path) == "samovar 0.1.0\n"
     (tmp_path / "outside.py").write_text(OUTSIDE)
@@ -88,8 +87,6 @@ def test_the_installed_command_starts_and_types_are_seen_from_outside(python: Pa
     assert said.count('Revealed type is "int"') == 2, said
 
 
-@pytest.mark.long
-@pytest.mark.timeout(3600)
 def test_the_tests_pass_elsewhere_against_the_wheel(python: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
