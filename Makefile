@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
 NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 
-.PHONY: demo test docs setup check bench long stub native-test clean
+.PHONY: demo test docs setup check bench long dist stub native-test clean
 
 demo: setup
 	$(BIN)/python examples/click_model/demo.py
@@ -49,6 +49,10 @@ bench: setup build/peers/installed
 
 long: setup
 	$(BIN)/python -m pytest -m long
+
+# An sdist, and a wheel that is built from it; `make long` installs the wheel elsewhere and tests it there.
+dist: setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation
 
 # The types of the C++ core stand beside the code, where mypy finds them; a test compares them with the core.
 stub: setup

@@ -159,8 +159,7 @@ def _cli_page() -> str:
         "# The command line",
         "",
         _GENERATED,
-        "Exit codes: 0 done, 1 failure, 2 a mistake of the user, 75 stopped and resumable, 130 interrupted.",
-        "`--debug` before the command shows the traceback of an error.",
+        "Exit codes, `--json`, ctrl-C and colours: see [what all commands share](../command_line.md).",
         "",
     ]
     return "\n".join([*lines, *_commands(command, "samovar")])

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src/samovar"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("seeds", "policies"),
+    ("seeds", "policies", "signals"),
     ("config",),
     ("store",),
     ("results",),

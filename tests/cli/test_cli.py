@@ -17,11 +17,11 @@ def samovar(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
 
 
-def on_a_terminal(*arguments: object) -> str:
+def on_a_terminal(*arguments: object, terminal: str = "dumb") -> str:
     """The same with a terminal as its output."""
     outer, inner = pty.openpty()
     command = [sys.executable, "-m", "samovar", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=inner, env={**os.environ, "COLUMNS": "200", "TERM": "dumb"})
+    process = subprocess.Popen(command, stdout=inner, env={**os.environ, "COLUMNS": "200", "TERM": terminal})
     os.close(inner)
     text = b""
     while True:

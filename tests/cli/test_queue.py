@@ -47,7 +47,7 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     assert "job 3: wrong: exit code 2: error: source: none.csv: no such file" in said
     assert ok(folder, "worker", "--once") == "no job waits\n"
 
-    jobs = [json.loads(line) for line in ok(folder, "queue", "ls", "--json").splitlines()]
+    jobs = json.loads(ok(folder, "queue", "ls", "--json"))
     assert [(job["id"], job["state"]) for job in jobs] == [(1, "done"), (2, "done"), (3, "failed")]
     assert "none.csv" in ok(folder, "queue", "ls", "--failed")
     shown = ok(folder, "queue", "show", "3")
@@ -106,8 +106,10 @@ def test_a_worker_with_a_real_training_is_stopped_and_the_training_goes_on(folde
         for _ in range(2):  # as `timeout` does: to the process, and to its group
             os.kill(worker.pid, signal.SIGTERM)
         assert worker.wait() == 75, (folder / "worker.log").read_text()
-    assert "back in the queue and goes on from its snapshot" in (folder / "worker.log").read_text()
-    [job] = [json.loads(line) for line in ok(folder, "queue", "ls", "--json").splitlines()]
+    said = (folder / "worker.log").read_text()
+    assert "back in the queue and goes on from its snapshot\nto go on: " in said
+    assert said.endswith(" -m samovar worker\n")
+    [job] = json.loads(ok(folder, "queue", "ls", "--json"))
     assert (job["state"], job["attempts"], job["exit_code"]) == ("waiting", 0, 75)
     assert open_directory(folder / "net").describe_state() == "stopped"
 

@@ -46,7 +46,11 @@ def test_a_run_that_depends_on_the_clock_does_not_verify(folder: Path) -> None:
     script = SCRIPT.replace("import torch\n", "import time\nimport torch\n", 1)
     script = script.replace("        self.hours += 1", "        self.hours = time.time()")
     (folder / "script.py").write_text(script)
-    done = samovar("verify-resume", folder / "online.json", "--script", folder / "script.py", "--kills", 1)
+    done = samovar("verify-resume", folder / "online.json", "--script", folder / "script.py", "--kills", 1, "--json")
     assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["kills"] == 1
+    assert any("model/state.json: differs" in line for line in told["differences"])
+    assert "\x1b" not in done.stderr
     assert "the results differ; expected the same bytes" in done.stderr
     assert "model/state.json: differs" in done.stderr

@@ -204,17 +204,6 @@ def test_a_killed_stage_begins_anew_with_nothing_of_the_old_attempt(
     assert {"files/half.txt", "files/whole.txt"} <= inventory.keys()
 
 
-def test_a_stopped_stage_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_stage(folder, "nap", NAPPING, {})
-    request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=DIRECTORY_KEYS)
-    monkeypatch.setenv("NAP", str(folder / "asleep"))
-    child = start_child(lambda: run_stage(request), folder / "log")
-    wait_until((folder / "asleep").exists, "the stage sleeps")
-    os.kill(child.pid, signal.SIGTERM)
-    assert child.wait().code == 75
-    assert open_directory(folder / "nap").describe_state() == "stopped"
-
-
 def test_a_stage_that_lost_its_directory_writes_no_more(folder: Path) -> None:
     """As after a pause that was longer than its lease."""
     script = (

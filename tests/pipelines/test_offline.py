@@ -198,11 +198,13 @@ def test_a_signal_stops_after_the_uri_with_a_snapshot(folder: Path, number: int)
 
 
 def test_a_second_signal_stops_at_once_and_the_run_can_go_on(folder: Path) -> None:
-    script = script_that_acts(folder, "[os.kill(os.getpid(), 15) for _ in range(2)]")
+    script = script_that_acts(folder, "[os.kill(os.getpid(), 15) for _ in iter(int, 1)]")  # until one counts again
     request = make_toy(folder, OFFLINE, {}, script)
     straight = run_well(changed(request, "straight"))
     (folder / "act").touch()
-    assert run(request).code == 75
+    ended = run(request)
+    assert ended.code == 75
+    assert "stopped at once (SIGTERM); to go on: " in ended.output
     assert not (request.out / "snapshot").exists()
     assert same(run_well(request), straight) == []
 

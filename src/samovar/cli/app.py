@@ -1,6 +1,6 @@
 """The `samovar` command: its options, its commands, and how an error ends it.
 
-Exit codes: 0 done, 1 failure, 2 the user's mistake, 75 stopped and resumable, 130 interrupted.
+Exit codes: 0 done, 1 failure, 2 the user's mistake, 75 stopped and resumable, 130 and 143 interrupted.
 """
 
 import sys
@@ -9,13 +9,13 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from samovar.cli.audit import audit
 from samovar.cli.brew import brew
 from samovar.cli.chain import chain
 from samovar.cli.checksum import checksum
 from samovar.cli.clone import clone
+from samovar.cli.console import open_notes
 from samovar.cli.diff import diff
 from samovar.cli.embeddings import embeddings
 from samovar.cli.experiment import experiment
@@ -34,6 +34,7 @@ from samovar.cli.verify_resume import verify_resume
 from samovar.cli.why import why
 from samovar.cli.worker import worker
 from samovar.errors import SamovarError, Stopped
+from samovar.signals import how_to_go_on
 
 app = typer.Typer(
     name="samovar",
@@ -80,8 +81,11 @@ def main() -> None:
     except SamovarError as error:
         if "--debug" in sys.argv[1:]:
             raise
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        if not isinstance(error, Stopped):
+        console = open_notes()
+        is_stop = isinstance(error, Stopped)
+        if not is_stop:
             console.print("[bold red]error:[/]", end=" ")
         console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]), markup=False)
+        if is_stop:
+            console.print(how_to_go_on(), markup=False)
         sys.exit(error.exit_code)

@@ -1,10 +1,15 @@
 """`samovar brew`: a recipe becomes a tensor table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+
+from samovar.cli.answer import Json, print_json
+from samovar.cli.console import open_notes, print_notes
+
+if TYPE_CHECKING:
+    from samovar.brew.stage import Brewed
 
 
 def brew(
@@ -12,6 +17,7 @@ def brew(
     append: Annotated[bool, typer.Option("--append", help="Add whole hours to a live table.")] = False,
     conf: Annotated[list[str] | None, typer.Option(help="Keys to change, as JSON; repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the table.", metavar="DIR")] = None,
+    as_json: Json = False,
 ) -> None:
     """Brew raw rows into a tensor table of ready minibatches.
 
@@ -26,12 +32,14 @@ def brew(
     tree = merge(read_config(recipe), *map(parse_override, conf or []))
     loaded = Recipe.load(tree, str(recipe))
     result = out or recipe.parent / (loaded.result or recipe.stem)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = open_notes()
     progress = Progress()
     with shown(progress, console):
         done = brew_recipe(loaded, tree, recipe.parent, result, append=append, progress=progress)
-    for note in done.notes:
-        console.print(note, markup=False)
+    print_notes(done.notes, console)
+    if as_json:
+        print_json(_answer(done))
+        return
     if done.tally is None:
         print(f"{done.directory}: finished already, nothing to do")
         return
@@ -40,3 +48,24 @@ def brew(
     print(f"short minibatches: {tally.num_short_batches}")
     if tally.num_spanning_pivots:
         print(f"groups that go on in the next granule and are not kept together there: {tally.num_spanning_pivots}")
+
+
+def _answer(done: "Brewed") -> dict[str, Any]:
+    tally = done.tally
+    counts = (
+        {}
+        if tally is None
+        else {
+            "rows": tally.num_rows,
+            "minibatches": tally.num_batches,
+            "short_minibatches": tally.num_short_batches,
+            "spanning_groups": tally.num_spanning_pivots,
+        }
+    )
+    return {
+        "directory": done.directory,
+        "was_finished": tally is None,
+        "version": done.version,
+        **counts,
+        "notes": done.notes,
+    }

@@ -1,14 +1,18 @@
 """`samovar chain`: what results were made from, as a tree or a picture."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 from rich.tree import Tree
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.results import Link
+
+if TYPE_CHECKING:
+    from samovar.experiments.targets import Target
 
 
 def chain(
@@ -17,8 +21,11 @@ def chain(
     ],
     png: Annotated[Path | None, typer.Option(help="Draw the graph here.", metavar="FILE")] = None,
     svg: Annotated[Path | None, typer.Option(help="Draw the graph here.", metavar="FILE")] = None,
+    as_json: Json = False,
 ) -> None:
-    """The sources of results, and theirs; links that do not hold any more are marked (`samovar why` says why).
+    """Draw what results were made from, and what is stale.
+
+    Links that do not hold any more are marked; `samovar why` says why.
 
     Example: samovar chain models/* --png chain.png
     """
@@ -32,11 +39,29 @@ def chain(
     for path in (png, svg):
         if path is not None:
             draw(make_graph(found), path)
-    if png is None and svg is None:
+    if as_json:
+        print_json([{"name": each.name, "kind": _kind(each), "sources": nest(links_of(each))} for each in found])
+    elif png is None and svg is None:
         console = open_console()
         for target in found:
-            kind = target.directory.lineage.kind if target.directory is not None else "config"
-            console.print(make_tree(f"{target.name} ({kind})", links_of(target)))
+            console.print(make_tree(f"{target.name} ({_kind(target)})", links_of(target)))
+
+
+def _kind(target: "Target") -> str:
+    return target.directory.lineage.kind if target.directory is not None else "config"
+
+
+def nest(links: list[Link]) -> list[dict[str, Any]]:
+    """The same tree for programs: each source with its own."""
+    sources: dict[int, list[dict[str, Any]]] = {-1: []}
+    for link in links:
+        kind = link.origin.lineage.kind if link.origin is not None else None
+        source = {"key": link.source.key, "path": link.source.path, "id": link.source.id, "kind": kind}
+        sources[link.depth] = []
+        sources[link.depth - 1].append(
+            {**source, "state": link.state, "is_stale": link.is_stale, "sources": sources[link.depth]}
+        )
+    return sources[-1]
 
 
 def make_tree(title: str, links: list[Link]) -> Tree:

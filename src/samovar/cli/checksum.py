@@ -1,13 +1,13 @@
 """`samovar checksum`: one digest of a folder, and which files changed since a list was made."""
 
-import json as json_text
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from samovar.cli.answer import Json, print_json
+from samovar.cli.console import open_notes
 from samovar.cli.sizes import readable
 
 
@@ -20,9 +20,11 @@ def checksum(
         Path | None, typer.Option(help="Write the list here, as sha256sum does; it must not exist.", metavar="LIST")
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Read every file, known or not.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print an object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """SHA-256 of all files, read on all cores and only when they changed; exit code 1 if something differs.
+    """Give one SHA-256 of a folder, and say what changed.
+
+    Files are read on all cores, and only when they changed; exit code 1 if something differs.
 
     Example: samovar checksum data --against data.sha256
     """
@@ -36,16 +38,16 @@ def checksum(
     if save is not None:
         write_list(save, found.digests)
     digest, kinds = digest_of(found.digests), ("changed", "new", "removed")
-    if json:
+    if as_json:
         lists = {kind: getattr(changes, kind) for kind in kinds} if earlier is not None else {}
         counts = {"files": len(found.digests), "bytes": found.num_bytes, "read": found.num_read}
-        print(json_text.dumps({"digest": digest, **counts, **lists}, indent=2))
+        print_json({"digest": digest, **counts, **lists})
     else:
         for kind in kinds:
             for name in getattr(changes, kind):
                 print(f"{kind:8}{name}")
         print(f"{digest}  {' '.join(map(str, paths))}")
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
+        open_notes().print(
             f"{len(found.digests)} files, {readable(found.num_bytes)}; {found.num_read} read, the others were known; "
             f"{time.perf_counter() - start:.2f} s"
         )

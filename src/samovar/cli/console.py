@@ -1,6 +1,8 @@
-"""Where commands print tables."""
+"""Where commands print: tables on stdout; progress, notes and errors on stderr. Both know whether a terminal reads
+them, and whether it wants colours (NO_COLOR)."""
 
 import sys
+from collections.abc import Iterable
 
 from rich.console import Console
 
@@ -9,3 +11,13 @@ _PIPED_WIDTH = 200  # a file has no width of its own, and a wrapped table cannot
 
 def open_console() -> Console:
     return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+
+
+def open_notes() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_notes(notes: Iterable[str], console: Console | None = None) -> None:
+    console = console or open_notes()
+    for note in notes:
+        console.print(note, markup=False)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.rows import save_text
 from samovar.config import Diff, to_csv
@@ -31,8 +32,11 @@ def diff(
         bool, typer.Option("--environment", help="Also versions, threads and devices that results were made with.")
     ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table here.", metavar="FILE")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Only the keys in which two or more configs differ.
+    """Show only the keys in which configs differ.
+
+    A table on a terminal, CSV when piped.
 
     Example: samovar diff models/click_1 models/click_2 new_config.json > difference.csv
     """
@@ -44,6 +48,11 @@ def diff(
         found = against_baseline(found)
     if csv is not None:
         save_text(csv, to_csv(found))
+    if as_json:
+        values = {key: dict(zip(found.names, row, strict=True)) for key, row in found.rows.items()}
+        print_json({"names": found.names, "differences": values})
+    elif csv is not None:
+        return
     elif not sys.stdout.isatty():
         print(to_csv(found), end="")
     elif not found:

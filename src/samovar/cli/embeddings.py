@@ -1,11 +1,12 @@
 """`samovar embeddings`: the hash tables of a model directory."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as Grid
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.sizes import readable
 
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
     from samovar.embeddings.stored import StoredTable
 
 _BAR_WIDTH = 40
+_COUNTERS = ("inserted", "reset", "freed", "skipped")
 
 
-def embeddings(directory: Annotated[Path, typer.Argument(help="A model directory.", metavar="DIR")]) -> None:
-    """Tables, sizes and ages of the ids of a model, or, while it is not finished, of its newest snapshot.
+def embeddings(
+    directory: Annotated[Path, typer.Argument(help="A model directory.", metavar="DIR")],
+    as_json: Json = False,
+) -> None:
+    """Show the hash tables of a model: sizes, and ages of ids.
 
-    Example: samovar embeddings models/clicks
+    While the model is not finished, those of its newest snapshot.
+
+    Example: samovar embeddings models/click_1
     """
     from samovar.embeddings.stored import stored_tables
     from samovar.errors import NotOurs
@@ -31,10 +38,27 @@ def embeddings(directory: Annotated[Path, typer.Argument(help="A model directory
     tables = list(stored_tables(found.load_model().tree))
     if not tables:
         raise NotOurs(f"{found.name}: its model has no hash tables; expected some: check the path")
+    if as_json:
+        print_json(list(map(_record, tables)))
+        return
     console = open_console()
     console.print(_facts(tables))
     for table in tables:
         console.print(_ages(table))
+
+
+def _record(table: "StoredTable") -> dict[str, Any]:
+    return {
+        "place": table.place,
+        "name": table.name,
+        "optimizer": table.optimizer,
+        "dim": table.dim,
+        "ttl": table.ttl,
+        "ids": table.num_rows,
+        "bytes": table.size_bytes,
+        **{name: table.counters[name] for name in _COUNTERS},
+        "ages": table.count_ages().tolist(),
+    }
 
 
 def _facts(tables: list["StoredTable"]) -> Grid:
@@ -49,7 +73,7 @@ def _facts(tables: list["StoredTable"]) -> Grid:
             "never" if table.ttl is None else str(table.ttl),
             f"{table.num_rows:,}",
             readable(table.size_bytes),
-            *(f"{counters[name]:,}" for name in ("inserted", "reset", "freed", "skipped")),
+            *(f"{counters[name]:,}" for name in _COUNTERS),
         )
     total = sum(table.num_rows for table in tables), sum(table.size_bytes for table in tables)
     grid.add_row("all", "", "", "", f"{total[0]:,}", readable(total[1]))

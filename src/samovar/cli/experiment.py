@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from samovar.cli.console import open_console
+from samovar.cli.answer import Json, print_json
+from samovar.cli.console import open_console, open_notes
+from samovar.config.diff import show_value
 from samovar.errors import SamovarError
 
 if TYPE_CHECKING:
@@ -28,21 +30,24 @@ def experiment(
         str | None, typer.Option(help="A queue that other workers share; a file of its own if absent.", metavar="URL")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the experiment.", metavar="DIR")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Run a grid, a list or random samples of configs, and collect one table.
+    """Run many configs made from one, and collect one table.
 
-    Finished parts are kept; remove a part's directory to do it again. Example: samovar experiment lr.json -j 4
+    A grid, a list or random samples. Finished parts are kept; remove a part's directory to do it again.
+
+    Example: samovar experiment lr.json -j 4
     """
     from samovar.experiments.grid import Request, run_experiment
-    from samovar.experiments.queue import StopRequest
+    from samovar.signals import StopRequest
 
     if num_workers == 0 and db is None:
         raise typer.BadParameter("-j 0 leaves the parts to workers of a shared queue: name it with --db")
     stop = StopRequest()
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with stop.on_signals(), _shown(console) as show:
+    console = open_notes()
+    with stop.asking(most=2), _shown(console) as show:
         done = run_experiment(Request(path, out, db, num_workers), stop, show)
-    _print(done)
+    print_json(_answer(done)) if as_json else _print(done)
     if done.errors:
         lines = "".join(f"\n  part {name}: {error}" for name, error in done.errors.items())
         raise SamovarError(
@@ -51,12 +56,26 @@ def experiment(
         )
 
 
+def _answer(done: "Done") -> dict[str, Any]:
+    parts = [
+        {
+            "name": row.name,
+            "state": row.state,
+            "changed": row.values,
+            "metrics": row.metrics,
+            "error": done.errors.get(row.name),
+        }
+        for row in done.table.rows
+    ]
+    return {"folder": done.folder, "parts": parts}
+
+
 def _print(done: "Done") -> None:
     table = Table("part", "state", *done.table.changed, *done.table.metrics, box=None)
     for row in done.table.rows:
         measured = (row.metrics[name] for name in done.table.metrics)
         shown = ("" if value is None else f"{value:.5g}" for value in measured)
-        table.add_row(row.name, row.state, *(row.values[key] for key in done.table.changed), *shown)
+        table.add_row(row.name, row.state, *(show_value(row.values[key]) for key in done.table.changed), *shown)
     open_console().print(table)
     print(f"{done.folder / 'table.csv'}")
 

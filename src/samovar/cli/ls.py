@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from samovar.cli.answer import Json
+from samovar.cli.console import print_notes
 from samovar.cli.rows import print_rows
 from samovar.config.diff import show_value
 
@@ -26,9 +27,11 @@ def ls(
         str | None, typer.Option(help="Facts, config keys and metrics, with commas.", metavar="A,B,…")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the rows here.", metavar="FILE")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Runs with state, kind, age and the last values of their metrics.
+    """List runs with state, age and the last of their metrics.
+
+    A table on a terminal, CSV when piped.
 
     Example: samovar ls models --where state=finished --where "lr>0.01" --sort -auc --columns state,lr,auc
     """
@@ -37,15 +40,13 @@ def ls(
 
     named = [name.strip() for name in columns.split(",")] if columns else []
     listing = list_runs(find_directories(places or ["."]), datetime.now(UTC), where or [], sort or [], named)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for problem in listing.unreadable:
-        console.print(f"unreadable: {problem}", markup=False)
-    is_shortened = sys.stdout.isatty() and csv is None and not json and len(listing.rows) > _MOST_ROWS
+    print_notes(f"unreadable: {problem}" for problem in listing.unreadable)
+    is_shortened = sys.stdout.isatty() and csv is None and not as_json and len(listing.rows) > _MOST_ROWS
     rows = listing.rows[:_MOST_ROWS] if is_shortened else listing.rows
     titles = [column.partition(".")[2] or column for column in listing.columns]
-    print_rows(titles, rows, _show, csv, json)
+    print_rows(titles, rows, _show, csv, as_json)
     if is_shortened:
-        console.print(f"{len(listing.rows) - _MOST_ROWS} more; see them with --where, --sort or --csv FILE")
+        print_notes([f"{len(listing.rows) - _MOST_ROWS} more; see them with --where, --sort or --csv FILE"])
 
 
 def _show(column: str, value: Any) -> str:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from samovar.cli.answer import Json, print_json
+from samovar.cli.console import open_console, print_notes
+from samovar.cli.rows import save_text
 from samovar.errors import NotOurs
 
 
@@ -22,8 +24,11 @@ def metrics(
     by: Annotated[Span, typer.Option(help="What a row is.")] = Span.HOUR,
     csv: Annotated[Path | None, typer.Option(help="Write the rows here.", metavar="OUT.csv")] = None,
     png: Annotated[Path | None, typer.Option(help="Draw them here.", metavar="OUT.png")] = None,
+    as_json: Json = False,
 ) -> None:
-    """How good the predictions in flight were, per hour or per day.
+    """Tell how good predictions in flight were, by hour or by day.
+
+    A table on a terminal, CSV when piped.
 
     Example: samovar metrics models/click_1 --by day --png click_1.png
     """
@@ -37,16 +42,15 @@ def metrics(
     if not rows:
         raise NotOurs(f"{model}: has no evaluations; expected a model with `evaluation` in its config: add it there")
     if not is_measured(rows):
-        print(
-            f"{model}: nothing to measure: AUC, log-loss and calibration need a target and a prediction of one number "
-            "an example; let `predict` give a tensor [B], or a dict of such",
-            file=sys.stderr,
-        )
+        need = "AUC, log-loss and calibration need a target and a prediction of one number an example"
+        print_notes([f"{model}: nothing to measure: {need}; let `predict` give a tensor [B], or a dict of such"])
     if csv is not None:
-        csv.write_text(to_csv(rows))
+        save_text(csv, to_csv(rows))
     if png is not None:
         draw(rows, png)
-    if csv is not None or png is not None:
+    if as_json:
+        print_json(rows)
+    if as_json or csv is not None or png is not None:
         return
     if not sys.stdout.isatty():
         print(to_csv(rows), end="")
@@ -54,7 +58,7 @@ def metrics(
     table = Table(*(column.replace("_", " ") for column in COLUMNS))
     for row in rows:
         table.add_row(*(_show(row[column]) for column in COLUMNS))
-    Console().print(table)
+    open_console().print(table)
 
 
 def _show(value: Any) -> str:

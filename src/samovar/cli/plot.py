@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.rows import save_text, to_csv
 
@@ -18,8 +19,11 @@ def plot(
     csv: Annotated[Path | None, typer.Option(help="Write the points here.", metavar="FILE")] = None,
     png: Annotated[Path | None, typer.Option(help="Draw here.", metavar="FILE")] = None,
     svg: Annotated[Path | None, typer.Option(help="Draw here.", metavar="FILE")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Curves of many runs, finished or not; the legend shows only what differs between their configs.
+    """Plot the curves of many runs, finished or not.
+
+    The legend shows only what differs between their configs.
 
     Example: samovar plot models/click_* --metric auc --png auc.png
     """
@@ -42,6 +46,9 @@ def plot(
         from samovar.experiments.pictures import save_panels
 
         save_panels(panels, pictures)
+    if as_json:
+        print_json([dict(zip(columns, point, strict=True)) for point in points])
+        return
     if csv is not None or pictures:
         return
     if not sys.stdout.isatty():

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from samovar.cli.answer import Json, only_answer, print_json
+from samovar.cli.console import open_notes, print_notes
 
 
 def predict(
@@ -18,8 +20,11 @@ def predict(
     datetime_format: Annotated[str | None, typer.Option(help="Of the dates; ISO if absent.")] = None,
     timezone: Annotated[str | None, typer.Option(help="Of the dates; UTC if absent.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the predictions.", metavar="DIR")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Write a model's predictions for a table; a model in training is taken as its newest snapshot.
+    """Apply a model to a table, and write its predictions.
+
+    A model in training is taken as its newest snapshot.
 
     Example: samovar predict models/click_1 --table tables/tomorrow --keys hit --out predictions/tomorrow
     """
@@ -37,11 +42,15 @@ def predict(
         None if features is None else _split(features),
         {key: value for key, value in dates.items() if value is not None},
     )
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    done = run(request, console)
-    for note in done.notes:
-        console.print(note, markup=False)
-    if done.num_examples is None:
+    console = open_notes()
+    with only_answer(as_json):
+        done = run(request, console)
+    print_notes(done.notes, console)
+    was_finished = done.num_examples is None
+    if as_json:
+        facts = {"directory": done.directory, "was_finished": was_finished}
+        print_json({**facts, "examples": done.num_examples, "notes": done.notes})
+    elif was_finished:
         print(f"{done.directory}: finished already, nothing to do")
     else:
         print(f"{done.directory}: {done.num_examples} predictions")

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
+from samovar.cli.answer import print_json
 from samovar.cli.console import open_console
 from samovar.config.diff import show_value
-from samovar.config.values import MISSING
 from samovar.errors import BadInput
 
 
@@ -26,8 +25,10 @@ def print_rows(
     """`show` is how people read a value of a column; programs get it as it is."""
     if csv_file is not None:
         save_text(csv_file, to_csv(columns, rows))
-    elif as_json:
-        print(json.dumps([_record(columns, row) for row in rows], indent=2, ensure_ascii=False))
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif csv_file is not None:
+        return
     elif not sys.stdout.isatty():
         print(to_csv(columns, rows), end="")
     else:
@@ -50,7 +51,3 @@ def to_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows(map(show_value, row) for row in rows)
     return text.getvalue()
-
-
-def _record(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-    return {column: value for column, value in zip(columns, row, strict=True) if value is not MISSING}

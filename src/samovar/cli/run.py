@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from samovar.cli.answer import Json, only_answer, print_json
+from samovar.cli.console import print_notes
 
 
 def run(
@@ -16,8 +18,11 @@ def run(
     accept_defaults: Annotated[
         bool, typer.Option("--accept-defaults", help="Go on though the script's defaults changed since an earlier run.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Run a stage of your own: main(params, out) of a script, once for each config.
+    """Run a stage of your own: main(params, out) of a script.
+
+    Once for each config; its directory is written once.
 
     Example: samovar run augment.py -c augmentation.json --conf '{"copies": 8}' --out augmentation_8
     """
@@ -25,8 +30,10 @@ def run(
     from samovar.pipelines.request import make_request
 
     request = make_request(config, script, conf or [], out=out, directory_keys=DIRECTORY_KEYS)
-    done = run_stage(replace(request, accept_defaults=accept_defaults))
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in done.notes:
-        console.print(note, markup=False)
+    with only_answer(as_json):
+        done = run_stage(replace(request, accept_defaults=accept_defaults))
+    print_notes(done.notes)
+    if as_json:
+        print_json({"directory": done.directory, "was_finished": done.was_finished, "notes": done.notes})
+        return
     print(f"{done.directory}: finished{' already, nothing to do' if done.was_finished else ''}")

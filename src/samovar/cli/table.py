@@ -8,8 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.sizes import readable
+from samovar.cli.table_answer import describe_minibatch, describe_table, sum_column_bytes
 from samovar.tables.hours import show_hour
 
 if TYPE_CHECKING:
@@ -24,8 +26,11 @@ def table(
     export: Annotated[
         Path | None, typer.Option(help="Write all examples as ordinary rows.", metavar="OUT.parquet")
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Schema, versions, hours, batch sizes and bytes of a tensor table; one minibatch; or an export.
+    """Look into a tensor table: its columns, hours and sizes.
+
+    --row prints one minibatch, --export writes all examples as ordinary rows.
 
     Example: samovar table tables/clicks --row 0
     """
@@ -33,10 +38,15 @@ def table(
     from samovar.tables.export import export_rows
 
     found = open_table(directory)
-    console = open_console()
     if export is not None:
-        print(f"{export}: {export_rows(found, export)} rows")
-    elif row is not None:
+        num_rows = export_rows(found, export)
+        print_json({"path": export, "rows": num_rows}) if as_json else print(f"{export}: {num_rows} rows")
+        return
+    if as_json:
+        print_json(describe_table(found) if row is None else describe_minibatch(found, row))
+        return
+    console = open_console()
+    if row is not None:
         _print_minibatch(console, found, row)
     else:
         _print_facts(console, found)
@@ -62,9 +72,7 @@ def _print_facts(console: Console, table: "Table") -> None:
 
 
 def _columns(table: "Table") -> Grid:
-    sizes: Counter[str] = Counter()
-    for manifest in table.manifests:
-        sizes.update(manifest.segment.column_bytes)
+    sizes = sum_column_bytes(table)
     grid = Grid("column", "kind", "rank", "brewed from", "bytes", "bytes an example", box=None)
     for column in table.schema.columns:
         size = sizes[column.name]

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from samovar.cli.answer import Json, only_answer, print_json
+from samovar.cli.console import open_notes, print_notes
 
 
 def train(
@@ -24,28 +26,34 @@ def train(
     dry_run: Annotated[
         int | None, typer.Option(help="Train so many minibatches in a temporary directory.", metavar="N", min=1)
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Train a model, or go on where it was stopped or killed.
 
-    Example: samovar train online.json --script model.py --conf '{"model.lr": 0.01}'
+    Example: samovar train online.json --script model.py --conf '{"model.lr": 0.02}' --out models/click_1
     """
     from dataclasses import replace
 
     from samovar.pipelines.request import make_request
     from samovar.pipelines.train import train as run
 
+    if as_json and dry_run is not None:
+        raise typer.BadParameter("--dry-run tells people what a run would be like: leave --json out")
     request = make_request(config, script, conf or [], file or [], out)
     request = replace(request, accept_script=accept_script, accept_defaults=accept_defaults)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = open_notes()
     if dry_run is not None:
         from samovar.pipelines.dry_run import try_batches
 
         print(try_batches(request, dry_run))
         return
-    done = run(request, console)
-    if done.was_finished:
-        for note in done.notes:
-            console.print(note, markup=False)
+    with only_answer(as_json):
+        done = run(request, console)
+    if done.was_finished:  # else they were told when it began
+        print_notes(done.notes, console)
+    if as_json:
+        print_json({"directory": done.directory, "was_finished": done.was_finished, "notes": done.notes})
+    elif done.was_finished:
         print(f"{done.directory}: finished already, nothing to do")
     else:
         print(f"{done.directory}: finished")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.rows import save_text, to_csv
 from samovar.config.values import MISSING
@@ -23,8 +24,11 @@ def tree(
     csv: Annotated[Path | None, typer.Option(help="Write a line a config: its branch and metric.")] = None,
     png: Annotated[Path | None, typer.Option(help="Draw here.", metavar="FILE")] = None,
     svg: Annotated[Path | None, typer.Option(help="Draw here.", metavar="FILE")] = None,
+    as_json: Json = False,
 ) -> None:
-    """A dendrogram of configs by the share of their keys that differ; numbers count by their relative size.
+    """Draw which configs are next of kin, as a dendrogram.
+
+    By the share of their keys that differ; numbers count by their relative size.
 
     Example: samovar tree models/click_* --metric auc --svg kin.svg
     """
@@ -34,16 +38,19 @@ def tree(
 
     found = grow(find_targets(configs), clusters, metric)
     pictures = {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
+    columns = ("branch", "name", metric or "metric")
+    rows = [
+        (number, name, MISSING if leaf.value is None else leaf.value)
+        for number, leaf in enumerate(found.leaves)
+        for name in leaf.names
+    ]
     if csv is not None:
-        rows = [
-            (number, name, MISSING if leaf.value is None else leaf.value)
-            for number, leaf in enumerate(found.leaves)
-            for name in leaf.names
-        ]
-        save_text(csv, to_csv(("branch", "name", metric or "metric"), rows))
+        save_text(csv, to_csv(columns, rows))
     if pictures:
         from samovar.experiments.pictures import save_dendrogram
 
         save_dendrogram(found, metric, pictures)
-    if csv is None and not pictures:
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif csv is None and not pictures:
         open_console().print(draw_dendrogram(found), end="")

@@ -5,9 +5,16 @@ from typing import Annotated
 
 import typer
 
+from samovar.cli.answer import Json, print_json
 
-def why(directory: Annotated[Path, typer.Argument(help="A result directory.", metavar="DIR")]) -> None:
-    """Why a result is stale: config keys, code and sources that changed up its chain; and what changed around it.
+
+def why(
+    directory: Annotated[Path, typer.Argument(help="A result directory.", metavar="DIR")],
+    as_json: Json = False,
+) -> None:
+    """Say why a result is stale, and what changed around it.
+
+    Names config keys, code and sources that changed up its chain, and what is not as it was on the machine.
 
     Example: samovar why models/click_1
     """
@@ -17,13 +24,20 @@ def why(directory: Annotated[Path, typer.Argument(help="A result directory.", me
 
     result = open_directory(directory)
     stale = list(explain(result))
+    changes = changed_environment(result.environment, capture_environment())
+    if as_json:
+        links = [
+            {"key": link.source.key, "path": link.source.path, "state": link.state, "reasons": reasons}
+            for link, reasons in stale
+        ]
+        print_json({"directory": result.name, "stale": links, "environment": changes})
+        return
     for link, reasons in stale:
         print(f"{link.source.key} = {link.source.path}: {link.state}")
         for reason in reasons:
             print(f"  {reason}")
     if not stale:
         print(f"{result.name}: every source is as it was")
-    changes = changed_environment(result.environment, capture_environment())
     if changes:
         print("made with another environment:")
         for change in changes:

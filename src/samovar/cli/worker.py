@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from samovar.cli.answer import Json, only_answer, print_json
 from samovar.cli.queue.database import DEFAULT, Db
 from samovar.errors import Stopped
 
@@ -18,17 +19,20 @@ def worker(
     lease: Annotated[
         float, typer.Option(help="Silence, in seconds, after which others take its job over.", min=1.0)
     ] = 60.0,
+    as_json: Json = False,
 ) -> None:
-    """Do jobs until it is stopped. Start as many as you like, also on other machines.
+    """Do the jobs of a queue, one after the other.
 
-    The first ctrl-C or SIGTERM lets the job save a snapshot and puts it back into the queue; the second does not wait.
+    Start as many as you like, also on other machines. The first ctrl-C or SIGTERM lets the job save a snapshot and puts
+    it back into the queue; the second does not wait.
 
     Example: samovar worker --db sqlite:///queue.db --until-empty
     """
-    from samovar.experiments.queue import StopRequest, Worker, open_queue, worker_name
+    from samovar.experiments.queue import Worker, open_queue, worker_name
+    from samovar.signals import StopRequest
 
     stop = StopRequest()
-    with stop.on_signals():
+    with stop.asking(most=2), only_answer(as_json):
         made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, tell=_say)
         if once:
             is_idle = not made.run_one()
@@ -36,7 +40,10 @@ def worker(
             made.run_until_empty() if until_empty else made.run()
             is_idle = made.num_taken == 0
     if stop.count:
-        raise Stopped("stopped: what ran is back in the queue and goes on from its snapshot")
+        raise Stopped(f"stopped ({stop.reason}): what ran is back in the queue and goes on from its snapshot")
+    if as_json:
+        print_json({"taken": made.num_taken})
+        return
     print("no job waits" if is_idle else f"{made.num_taken} taken, none waits" if not once else "one taken")
 
 

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from samovar.signals import NUMBERS
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -23,9 +25,16 @@ def map_many(
     if num_workers < 2 or len(items) < least_to_fork or threading.active_count() > 1:
         return [work(item) for item in items]
     chunk = max(1, min(_MOST_IN_CHUNK, len(items) // (4 * num_workers)))
-    with multiprocessing.get_context("fork").Pool(num_workers, _leave_interrupts_to_the_parent) as pool:
-        return pool.map(work, items, chunk)
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)  # half a pool would replace its ended workers for ever
+    try:
+        with multiprocessing.get_context("fork").Pool(num_workers, _leave_interrupts_to_the_parent) as pool:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+            return pool.map(work, items, chunk)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the parent ends them
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)

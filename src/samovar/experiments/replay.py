@@ -24,6 +24,7 @@ from samovar.pipelines.train import train
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
 from samovar.results.environment import changed_environment
+from samovar.store import LocalStore
 
 Again = Callable[[ResultDirectory, Path, Console | None], object]
 _DATES = ("start_date", "end_date", "datetime_format", "timezone")
@@ -40,10 +41,13 @@ class Replayed:
 
 
 def replay(path: Path, into: Path, console: Console | None = None) -> Replayed:
-    """`into` must not be there yet. Executes the script that the directory keeps; `console` shows how far it is."""
+    """`into` must not be there yet, or be a replay that was stopped: it goes on. Executes the script that the directory
+    keeps; `console` shows how far it is."""
     directory = open_directory(path)
     again = _choose(directory)
-    if into.exists() and any(into.iterdir()):
+    begun = ResultDirectory(LocalStore(into))
+    is_unfinished = begun.is_created and not begun.is_finished
+    if into.exists() and any(into.iterdir()) and not is_unfinished:
         raise Conflict(f"{into}: is not empty; a result is never overwritten: choose another directory for --into")
     again(directory, into, console)
     expected, found = contract_of(path), contract_of(into)

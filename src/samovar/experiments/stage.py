@@ -7,13 +7,9 @@ A stage that failed or was killed begins its work anew, in an empty `files/`: no
 a script that was mended in between is simply taken.
 """
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -22,7 +18,7 @@ from samovar import seeds
 from samovar.config import Ledger, Params, flatten
 from samovar.config.parent import without_parent
 from samovar.config.paths import covers
-from samovar.errors import BadInput, ConfigError, Stopped
+from samovar.errors import BadInput, ConfigError
 from samovar.experiments.links import KEYS, Named, as_sources, find_named, require_good, with_paths
 from samovar.experiments.out import STAGE, Out
 from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw
@@ -148,8 +144,7 @@ def _load_main(request: Request, effective: dict[str, Any]) -> Callable[[Params,
 def _work(main: Callable[[Params, Out], object], effective: dict[str, Any], out: Out) -> Ledger:
     ledger = Ledger()
     seeds.set_seed(seeds.derive(effective.get("seed", 0), "stage"))  # however much the script drew while it loaded
-    with _stopping():
-        main(Params(effective, ledger), out)
+    main(Params(effective, ledger), out)
     return ledger
 
 
@@ -165,20 +160,3 @@ def _unread(key: str, ledger: Ledger) -> str:
     best = ledger.nearest_absent(key)
     guess = f"did you mean {best!r}?" if best else "is its name right?"
     return f"warning: the script did not read {key}: {guess}"
-
-
-@contextmanager
-def _stopping() -> Iterator[None]:
-    """SIGTERM ends the script in order; only the main thread gets signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped("stopped by SIGTERM: start it again, and the stage begins anew")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

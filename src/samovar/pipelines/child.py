@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,14 @@ def start_child(act: Callable[[], object], log: Path) -> Child:
 
 
 def run_in_child(act: Callable[[], object], log: Path, kill_after_seconds: float | None = None) -> Ended:
-    return start_child(act, log).wait(kill_after_seconds)
+    """The child does not outlive an interrupt of its parent."""
+    child = start_child(act, log)
+    try:
+        return child.wait(kill_after_seconds)
+    except KeyboardInterrupt:
+        with suppress(OSError):  # it may have ended by itself
+            child.wait(kill_after_seconds=0)
+        raise
 
 
 def _send_openmp_threads_home() -> None:

@@ -177,7 +177,7 @@ def _work(
     if snapshot is not None:
         run.next_uri, run.num_examples = snapshot.tree["next_uri"], snapshot.tree["num_examples"]
     with ExitStack() as stack:
-        signals = stack.enter_context(Signals())
+        signals = stack.enter_context(Signals(console))
         loader = stack.enter_context(Loader(source.features or [], source.targets, source.keys))
         shown = [] if console is None else [stack.enter_context(Progress(uris.count, console=console))]
         callbacks = [

@@ -47,7 +47,7 @@ class Session:
         self.result.write_params(self.built.ledger.to_dict())
         seeds.set_seed(seeds.derive(config.seed, "run"))  # however long `build` and the directory drew from them
         with ExitStack() as stack:
-            signals = stack.enter_context(Signals())
+            signals = stack.enter_context(Signals(self.console))
             snapshotter = Snapshotter(self.result, config.snapshotter.frequency)
             pool = MinibatchWorkerPool(learner)
             run = Run(learner, pool.settings.policies)
@@ -130,7 +130,8 @@ class Session:
                 snapshotter.save(run)
             if stop_file.exists():
                 raise Stopped(f"stopped while waiting for new hours ({stop_file}): start it again to go on")
-            if signals.asked.wait(POLL_SECONDS):
-                raise Stopped(f"stopped while waiting for new hours ({signals.reason}): start it again to go on")
+            if signals.request.wait(POLL_SECONDS):
+                reason = signals.request.reason
+                raise Stopped(f"stopped while waiting for new hours ({reason}): start it again to go on")
 
         return wait

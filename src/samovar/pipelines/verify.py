@@ -4,6 +4,7 @@ What is compared is the exactness contract (contract.py).
 """
 
 import importlib
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from samovar.results.environment import capture_environment
 from samovar.results.snapshot import committed_snapshots
 from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
+
+LOG = "child.log"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,17 @@ def verify_resume(
     if straight.out.exists():
         raise BadInput(f"{straight.out}: is there already; expected a folder without earlier runs: name another")
     _load_ahead()
+    try:
+        return _compare_runs(request, straight, num_kills, folder, seed, watch)
+    except KeyboardInterrupt:  # half a proof is none; and so it can begin again in the same folder
+        for path in (straight.out, *folder.glob("killed_*"), folder / LOG):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        raise
+
+
+def _compare_runs(
+    request: Request, straight: Request, num_kills: int, folder: Path, seed: int, watch: Callable[[int], None]
+) -> Verified:
     done = _run(straight, folder)
     if done.code != 0:
         raise _failed("the straight run", done)
@@ -68,7 +82,7 @@ def _place(request: Request, out: Path) -> Request:
 
 
 def _run(request: Request, folder: Path, kill_after_seconds: float | None = None) -> Ended:
-    return run_in_child(lambda: train(request), folder / "child.log", kill_after_seconds)
+    return run_in_child(lambda: train(request), folder / LOG, kill_after_seconds)
 
 
 def _kill_often(

@@ -18,7 +18,8 @@ from samovar.config import read_config
 from samovar.config.parent import Parent, read_parent, without_parent
 from samovar.errors import BadInput, NotOurs, Stopped
 from samovar.experiments.grid import Done, Request, run_experiment
-from samovar.experiments.queue import StopRequest, open_queue
+from samovar.experiments.queue import open_queue
+from samovar.signals import StopRequest
 
 SCRIPT = str(TOY)
 
@@ -64,7 +65,7 @@ def test_finished_parts_are_kept_removed_ones_are_done_again_and_new_ones_added(
     kept = (folder / "1/status.json").stat().st_mtime_ns
     done = run(path)
     assert sorted(finishes(folder)) == ["0", "0", "1", "2"]
-    assert [(row.name, row.values["steps"]) for row in done.table.rows] == [("1", "2"), ("0", "1"), ("2", "3")]
+    assert [(row.name, row.values["steps"]) for row in done.table.rows] == [("1", 2), ("0", 1), ("2", 3)]
     assert (folder / "1/status.json").stat().st_mtime_ns == kept
 
     (folder / "queue.db").unlink()  # the directories are the truth

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from samovar.errors import SamovarError, Stopped
-from samovar.experiments.queue import Queue, StopRequest, Task, Worker, open_queue, worker_name
+from samovar.experiments.queue import Queue, Task, Worker, open_queue, worker_name
+from samovar.signals import StopRequest
 
 TOY = Path(__file__).with_name("toy_job.py")
 _context = multiprocessing.get_context("forkserver")
@@ -45,7 +46,7 @@ def work(url: str, lease_seconds: float, is_once: bool, patience_seconds: float)
         make_command=toy_command,
     )
     try:
-        with stop.on_signals():
+        with stop.asking(most=2):
             worker.run_one() if is_once else worker.run_until_empty()
     except SamovarError as error:
         print(error, file=sys.stderr)

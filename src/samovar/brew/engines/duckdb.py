@@ -81,7 +81,7 @@ class _Session:
         self._connection = connection
         self._query = query
         self._progress = progress
-        self._failures: list[SamovarError] = []
+        self._failures: list[BaseException] = []
         self._aliases = {name: f"c{number}" for number, name in enumerate(query.read_columns)}
         self._is_native = [_can_read(file) for file in query.source.files]
 
@@ -110,7 +110,7 @@ class _Session:
     def _alias(self, name: str) -> str:
         return self._aliases.get(name, name)
 
-    def explain(self, error: Exception) -> Exception:
+    def explain(self, error: Exception) -> BaseException:
         """What a callback raised, or what DuckDB says, in our words."""
         if self._failures:
             return self._failures[0]
@@ -154,7 +154,7 @@ class _Session:
                     self._progress.num_sorted_rows += batch.num_rows
                     self._progress.reach(self._progress.num_sorted_rows)
                 yield batch.rename_columns(schema.names)
-        except SamovarError as error:
+        except (SamovarError, KeyboardInterrupt) as error:
             self._failures.append(error)
             raise
 
@@ -188,7 +188,7 @@ class _Session:
         def guarded(*arrays: pa.Array) -> pa.Array:
             try:
                 return function(*arrays)
-            except SamovarError as error:
+            except (SamovarError, KeyboardInterrupt) as error:
                 self._failures.append(error)
                 raise
 

@@ -11,7 +11,7 @@ from samovar.cli.queue.show import show
 
 queue = typer.Typer(
     name="queue",
-    help="Configs to be done, each exactly once, by any number of `samovar worker`.",
+    help="Keep configs that are to be done, each exactly once.",
     no_args_is_help=True,
 )
 for command in (add, ls, show, retry, cancel, rebuild):

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.queue.database import DEFAULT, Db
+from samovar.cli.queue.job_answer import describe_job
 
 
 def add(
@@ -19,8 +21,11 @@ def add(
     priority: Annotated[int, typer.Option(help="Higher ones are done first.")] = 0,
     max_attempts: Annotated[int, typer.Option(help="Failures and dead workers until it is given up.", min=1)] = 3,
     db: Db = DEFAULT,
+    as_json: Json = False,
 ) -> None:
-    """Put configs into the queue; one that is there or done already stays as it is.
+    """Put configs into the queue.
+
+    One that is there or done already stays as it is.
 
     Example: samovar queue add runs/*.json --script model.py --priority 5
     """
@@ -40,6 +45,10 @@ def add(
         )
         for config in configs
     ]
+    found = open_queue(db, is_new=True).add(tasks)
+    if as_json:
+        print_json([{**describe_job(added.job), "how": added.how} for added in found])
+        return
     said = {
         "added": "added",
         "known": "is in the queue already ({state}), nothing to do",
@@ -47,6 +56,6 @@ def add(
         "again": "its directory was removed, is done again",
         "replaced": "replaced a job that had failed or was cancelled",
     }
-    for added in open_queue(db, is_new=True).add(tasks):
+    for added in found:
         job = added.job
         print(f"job {job.id}: {job.task.out}: {said[added.how].format(state=job.state)}")

@@ -1,14 +1,14 @@
 """`samovar queue ls`: every job and its state."""
 
-import json
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from samovar.cli.console import open_console
+from samovar.cli.answer import Json, print_json
+from samovar.cli.console import open_console, print_notes
 from samovar.cli.queue.database import DEFAULT, Db
+from samovar.cli.queue.job_answer import describe_job
 
 if TYPE_CHECKING:
     from samovar.experiments.queue import Job
@@ -21,10 +21,10 @@ def ls(
         list[str] | None, typer.Option(help="Only waiting, running, done, failed or cancelled ones; repeatable.")
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The same as --state failed, with whole errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     db: Db = DEFAULT,
+    as_json: Json = False,
 ) -> None:
-    """The jobs of the queue.
+    """List the jobs of the queue.
 
     Example: samovar queue ls --state running
     """
@@ -37,13 +37,12 @@ def ls(
     queue = open_queue(db)
     found = queue.jobs(states)
     if as_json:
-        for job in found:
-            print(json.dumps(_record(job), ensure_ascii=False))
+        print_json(list(map(describe_job, found)))
         return
     if found:
         open_console().print(_table(found, is_whole=failed))
     counts = queue.counts()
-    print(", ".join(f"{counts[each]} {each}" for each in STATES if counts.get(each)) or "no jobs", file=sys.stderr)
+    print_notes([", ".join(f"{counts[each]} {each}" for each in STATES if counts.get(each)) or "no jobs"])
 
 
 def _table(found: "list[Job]", is_whole: bool) -> Table:
@@ -56,23 +55,3 @@ def _table(found: "list[Job]", is_whole: bool) -> Table:
         row = (str(job.id), state, job.task.kind, str(job.task.priority), f"{job.attempts}/{job.task.max_attempts}")
         table.add_row(*row, *(text.replace("[", r"\[") for text in (holder, job.task.out, shown)))
     return table
-
-
-def _record(job: "Job") -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "state": job.state,
-        "is_lost": job.is_lost,
-        "kind": job.task.kind,
-        "out": job.task.out,
-        "config": job.task.config_path,
-        "script": job.task.script,
-        "priority": job.task.priority,
-        "attempts": job.attempts,
-        "max_attempts": job.task.max_attempts,
-        "epoch": job.epoch,
-        "worker": job.holder,
-        "silent_seconds": job.silent_seconds,
-        "exit_code": job.exit_code,
-        "error": job.error,
-    }

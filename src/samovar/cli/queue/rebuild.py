@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.queue.database import DEFAULT, Db
 
 
@@ -12,8 +13,11 @@ def rebuild(
     roots: Annotated[list[Path], typer.Argument(help="Result directories, or folders that hold them.", metavar="DIR…")],
     max_attempts: Annotated[int, typer.Option(help="Failures and dead workers until it is given up.", min=1)] = 3,
     db: Db = DEFAULT,
+    as_json: Json = False,
 ) -> None:
-    """Make a job of every result directory: finished ones are done, the others go on from their snapshots.
+    """Make a lost queue again from result directories.
+
+    Finished ones are done, the others go on from their snapshots.
 
     Example: samovar queue rebuild models/ --db sqlite:///queue.db
     """
@@ -21,4 +25,7 @@ def rebuild(
     from samovar.experiments.queue import rebuild as read
 
     counts = read(open_queue(db, is_new=True), roots, max_attempts)
+    if as_json:
+        print_json(counts)
+        return
     print(", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no result directory was found")

@@ -5,21 +5,27 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.queue.database import DEFAULT, Db
+from samovar.cli.queue.job_answer import describe_job
 
 
 def show(
     number: Annotated[int, typer.Argument(help="A job's number.", metavar="ID")],
     db: Db = DEFAULT,
+    as_json: Json = False,
 ) -> None:
-    """All that is known of a job.
+    """Show all that is known of a job.
 
-    Example: samovar queue show 12
+    Example: samovar queue show 1
     """
     from samovar.experiments.queue import open_queue
 
     job = open_queue(db).job(number)
+    if as_json:
+        print_json({**describe_job(job), "log": job.log})
+        return
     facts = {
         "job": str(job.id),
         "state": f"{job.state}{', but its worker is silent' if job.is_lost else ''}",

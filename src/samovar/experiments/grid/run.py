@@ -17,9 +17,10 @@ from samovar.experiments.grid.document import Experiment
 from samovar.experiments.grid.parts import QUEUE, Part, Parts, choose_threads
 from samovar.experiments.grid.samples import list_changes
 from samovar.experiments.grid.table import Table, collect
-from samovar.experiments.queue import Queue, StopRequest, Task, Worker, make_task, open_queue, worker_name
+from samovar.experiments.queue import Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.experiments.queue.command import Command, make_command
 from samovar.experiments.queue.job import OVER
+from samovar.signals import StopRequest
 from samovar.store import LocalStore, write_file
 
 Show = Callable[[Mapping[str, str]], None]
@@ -63,7 +64,8 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
     table = collect(parts, states, experiment.metrics)
     _keep(folder, table)
     if stop.count:
-        raise Stopped(f"{folder}: stopped; start it again to go on")
+        reason = f" ({stop.reason})" if stop.reason else ""
+        raise Stopped(f"{folder}: stopped{reason}; start it again to go on")
     return Done(folder, table, {names[job.id]: job.error or "" for job in queue.jobs(["failed"], numbers)})
 
 

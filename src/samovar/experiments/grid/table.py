@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from samovar.config import flat_diff, read_config
 from samovar.config.diff import show_value
@@ -18,8 +19,8 @@ from samovar.results import open_directory
 class Row:
     name: str
     state: str
-    values: Mapping[str, str]
-    """Of the keys in which parts differ."""
+    values: Mapping[str, Any]
+    """Of the keys in which parts differ; `MISSING` where the part has no such key."""
     metrics: Mapping[str, float | None]
 
 
@@ -36,7 +37,7 @@ class Table:
         for row in self.rows:
             measured = (row.metrics[name] for name in self.metrics)
             shown = ("" if value is None else repr(value) for value in measured)
-            writer.writerow([row.name, row.state, *(row.values[key] for key in self.changed), *shown])
+            writer.writerow([row.name, row.state, *(show_value(row.values[key]) for key in self.changed), *shown])
         return text.getvalue()
 
     def to_png(self) -> bytes:
@@ -70,7 +71,7 @@ def collect(parts: Sequence[Part], states: Mapping[str, str], metrics: Sequence[
         Row(
             part.name,
             states[part.name],
-            {key: show_value(values[place]) for key, values in found.rows.items()},
+            {key: values[place] for key, values in found.rows.items()},
             reduce_run(run, chosen),
         )
         for place, (part, run) in enumerate(zip(parts, runs, strict=True))

@@ -5,7 +5,7 @@ from samovar.experiments.queue.job import STATES, Job, Outcome
 from samovar.experiments.queue.queue import Added, Queue, open_queue
 from samovar.experiments.queue.rebuild import rebuild
 from samovar.experiments.queue.task import KINDS, Task, make_task
-from samovar.experiments.queue.worker import StopRequest, Worker, worker_name
+from samovar.experiments.queue.worker import Worker, worker_name
 
 __all__ = [
     "KINDS",
@@ -15,7 +15,6 @@ __all__ = [
     "Job",
     "Outcome",
     "Queue",
-    "StopRequest",
     "Task",
     "Worker",
     "make_task",

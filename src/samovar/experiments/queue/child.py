@@ -66,8 +66,12 @@ class Child:
         return self._process.poll()
 
     def stop(self) -> None:
-        """The first time it saves what it has and ends, the second time it ends at once."""
+        """It saves what it has, and ends."""
         self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """It ends at once, and its newest snapshot stays."""
+        self._process.kill()
 
     def log_tail(self) -> str:
         size = os.fstat(self._log.fileno()).st_size

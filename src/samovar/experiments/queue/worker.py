@@ -5,16 +5,13 @@ take ─▶ child starts ─▶ beats while it lives ─▶ its exit code is the
              ▼ on from there, because the directory's own lease lets only one of them write
 """
 
-import math
 import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
 from samovar.errors import QueueGone, SamovarError, Stopped
 from samovar.experiments.queue.child import Child
@@ -22,49 +19,13 @@ from samovar.experiments.queue.command import Command, make_command
 from samovar.experiments.queue.job import Job, Outcome
 from samovar.experiments.queue.queue import LEASE_SECONDS, Queue
 from samovar.results import ResultDirectory
+from samovar.signals import StopRequest
 from samovar.store import LocalStore, lease_state
 
 _LOOK_SECONDS = 0.2
 _BEATS_PER_LEASE = 6
 _BUSY_SECONDS = 5.0
-_ECHO_SECONDS = 1.0
-_STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT, 128 + signal.SIGTERM)
-
-
-@dataclass
-class StopRequest:
-    """How often somebody asked to stop: the first time children save what they have, the second they do not.
-
-    Without locks, because a signal may come while another one is being heard."""
-
-    count: int = 0
-    _last: float = -math.inf
-
-    def ask(self) -> None:
-        """One request may come twice, to a process and to its group: that counts once."""
-        now = time.monotonic()
-        self.count += now - self._last > _ECHO_SECONDS
-        self._last = now
-
-    def wait(self, seconds: float) -> None:
-        """Until that time is over, or somebody asks."""
-        deadline = time.monotonic() + seconds
-        while not self.count and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK_SECONDS))
-
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """SIGTERM and ctrl-C ask, while the block runs."""
-
-        def hear(number: int, frame: FrameType | None) -> None:
-            self.ask()
-
-        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+_STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def worker_name(given: str = "worker") -> str:
@@ -179,7 +140,7 @@ class _Watch:
     def _stop_if_asked(self) -> None:
         wanted = max(self.worker.stop.count, int(self.is_lost or self.gone is not None))
         for _ in range(self.num_stops, min(wanted, 2)):
-            self.child.stop()
+            self.child.stop() if self.num_stops == 0 else self.child.kill()
             self.num_stops += 1
 
     def _beat(self) -> None:

@@ -1,0 +1,72 @@
+"""What is heard, and what is said of going on. How whole commands end stands in tests/cli/test_interrupts.py."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from samovar.signals import NUMBERS, StopRequest, how_to_go_on
+
+
+def test_one_request_that_comes_twice_counts_once() -> None:
+    request = StopRequest()
+    assert not request.wait(0)
+    assert [request.ask("SIGTERM"), request.ask("SIGTERM")] == [True, False]
+    assert request.wait(3600)
+    assert (request.count, request.reason) == (1, "SIGTERM")
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in NUMBERS]
+    request = StopRequest()
+    with request.asking():
+        os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), StopRequest().interrupting():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert request.reason == "SIGTERM"
+    assert [signal.getsignal(number) for number in NUMBERS] == before
+
+
+class Stubborn:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_that_python_ignores_comes_again() -> None:
+    def lose_it() -> None:
+        Stubborn()
+        signal.pause()
+
+    with pytest.raises(KeyboardInterrupt), StopRequest().interrupting():
+        lose_it()
+
+
+def test_a_thread_that_gets_no_signals_changes_none() -> None:
+    before = [signal.getsignal(number) for number in NUMBERS]
+    inside: list[object] = []
+
+    def work() -> None:
+        with StopRequest().interrupting():
+            inside.extend(signal.getsignal(number) for number in NUMBERS)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert inside == before
+
+
+def test_the_command_is_told_as_it_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "samovar"
+    program.touch(mode=0o755)
+    words = ["train", "a b.json", "--conf", '{"x": 1}']
+    monkeypatch.setattr(sys, "argv", [str(program), *words])
+    typed = """train 'a b.json' --conf '{"x": 1}'"""
+    assert how_to_go_on() == f"to go on: {program} {typed}"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert how_to_go_on() == f"to go on: samovar {typed}"
+    monkeypatch.setattr(sys, "argv", ["/somewhere/samovar/__main__.py", *words])
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "samovar", *words])
+    assert how_to_go_on() == f"to go on: python -m samovar {typed}"
