@@ -27,7 +27,7 @@ def checksum(
     Example: samovar checksum data --against data.sha256
     """
     from samovar.experiments.checksum import compute_checksums
-    from samovar.experiments.checksum_list import Changes, digest_of, find_changes, read_list, write_list
+    from samovar.experiments.checksum_list import Changes, find_changes, read_list, write_list
 
     start = time.perf_counter()
     earlier = read_list(against) if against is not None else None
@@ -35,10 +35,10 @@ def checksum(
     changes = find_changes(earlier, found.digests) if earlier is not None else Changes([], [], [])
     if save is not None:
         write_list(save, found.digests)
-    digest, kinds = digest_of(found.digests), ("changed", "new", "removed")
+    digest, kinds = found.digest, ("changed", "new", "removed")
     if json:
         lists = {kind: getattr(changes, kind) for kind in kinds} if earlier is not None else {}
-        counts = {"files": len(found.digests), "bytes": found.num_bytes, "read": found.num_read}
+        counts = {"files": found.num_files, "bytes": found.num_bytes, "read": found.num_read}
         print(json_text.dumps({"digest": digest, **counts, **lists}, indent=2))
     else:
         for kind in kinds:
@@ -46,7 +46,7 @@ def checksum(
                 print(f"{kind:8}{name}")
         print(f"{digest}  {' '.join(map(str, paths))}")
         Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"{len(found.digests)} files, {readable(found.num_bytes)}; {found.num_read} read, the others were known; "
+            f"{found.num_files} files, {readable(found.num_bytes)}; {found.num_read} read, the others were known; "
             f"{time.perf_counter() - start:.2f} s"
         )
     if changes:

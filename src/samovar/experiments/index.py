@@ -46,11 +46,9 @@ class Reading:
     """Whether the answer depends on these files alone."""
 
 
-def read_many(
-    reading: Reading, folders: Sequence[Path], least_to_remember: int = LEAST_TO_REMEMBER
-) -> list[Json | SamovarError]:
+def read_many(reading: Reading, folders: Sequence[Path]) -> list[Json | SamovarError]:
     """An answer for each directory, or the error that it gave instead."""
-    if len(folders) < least_to_remember:
+    if len(folders) < LEAST_TO_REMEMBER:
         return map_many(partial(_read, reading.read), folders)
     names = [os.path.abspath(folder) for folder in folders]
     key = os.path.commonpath(names)
