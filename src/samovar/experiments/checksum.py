@@ -4,7 +4,6 @@ A file counts as unchanged when its size, both its times and its inode are those
 less than two seconds before it was read is not remembered: it could change again without its time moving.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -15,18 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import BadInput, StoreError
+from samovar.errors import BadInput
 from samovar.experiments.checksum_list import digest_of
-from samovar.experiments.parallel import map_many
+from samovar.experiments.file_digests import DIGEST_BYTES, read_digests
 from samovar.experiments.throwaway import keep_arrays, load_arrays
 from samovar.native import FileList, list_files, stamps_of
 from samovar.native.files import CTIME, SIZE
 
 SETTLED_SECONDS = 2.0
 _CACHE = "checksum-2"
-_BLOCK_BYTES = 1 << 20
-_HEAVY_BYTES = 64 << 20  # from here on even two files are worth two processes
-_DIGEST_BYTES = 32
 
 Digests = NDArray[np.uint8]
 
@@ -43,7 +39,7 @@ class _Part:
     num_read: int
 
     def by_name(self) -> dict[str, str]:
-        hexadecimal, width = self.digests.tobytes().hex(), 2 * _DIGEST_BYTES
+        hexadecimal, width = self.digests.tobytes().hex(), 2 * DIGEST_BYTES
         return {
             f"{self.prefix}{name}": hexadecimal[width * number : width * (number + 1)]
             for number, name in enumerate(self.files.names)
@@ -114,16 +110,12 @@ def _list(path: Path) -> tuple[FileList, Path]:
 def _digest_all(prefix: str, files: FileList, root: Path, use_cache: bool, settled_seconds: float) -> _Part:
     now = time.time_ns()
     key = os.fspath(root.resolve())
-    digests = np.zeros((len(files.ends), _DIGEST_BYTES), np.uint8)
+    digests = np.zeros((len(files.ends), DIGEST_BYTES), np.uint8)
     is_known, whole = _recall(files, key, digests) if use_cache else (np.zeros(len(digests), bool), None)
     missing = np.flatnonzero(~is_known)
     if not len(missing):
         return _Part(prefix, files, digests, whole, 0)
-    names = files.names
-    items = [(str(root / names[number]), tuple(files.stamps[number].tolist())) for number in missing.tolist()]
-    is_heavy = int(files.stamps[missing, SIZE].sum()) >= _HEAVY_BYTES
-    found = map_many(_digest, items, 2 if is_heavy else 500)
-    digests[missing] = np.frombuffer(b"".join(found), np.uint8).reshape(-1, _DIGEST_BYTES)
+    digests[missing] = np.frombuffer(read_digests(root, files, missing), np.uint8).reshape(-1, DIGEST_BYTES)
     if use_cache:
         whole = digest_of(_Part("", files, digests, None, 0).by_name())
         is_settled = files.stamps[:, CTIME] < now - int(settled_seconds * 1e9)
@@ -159,26 +151,3 @@ def _recall(files: FileList, key: str, digests: Digests) -> tuple[NDArray[np.boo
             digests[number] = kept["digests"][place]
             is_known[number] = True
     return is_known, None
-
-
-def _digest(item: tuple[str, tuple[int, ...]]) -> bytes:
-    """Of a file that is still the one that was listed, also after it was read."""
-    path, stamps = item
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            hasher = hashlib.sha256()
-            while block := os.read(descriptor, _BLOCK_BYTES):
-                hasher.update(block)
-            after = stamps_of(os.fstat(descriptor))
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreError(
-            f"{path}: {error.strerror} while it was read; expected a file: look at it, and begin again"
-        ) from None
-    if after != stamps:
-        raise StoreError(
-            f"{path}: changed while it was read; expected files at rest: wait for who writes, and begin again"
-        )
-    return hasher.digest()
