@@ -48,6 +48,7 @@ def test_the_second_time_nothing_is_read(folder: Path) -> None:
     first, second = compute(folder), compute(folder)
     assert (first.num_read, second.num_read) == (4, 0)
     assert first.digests == second.digests
+    assert first.digest == second.digest == digest_of(first.digests)
     assert compute_checksums([folder], use_cache=False).num_read == 4
 
 
@@ -58,6 +59,7 @@ def test_only_what_changed_is_read_again(folder: Path) -> None:
     (folder / "a-b").unlink()
     after = compute(folder)
     assert after.num_read == 2
+    assert after.digest == compute(folder).digest == digest_of(after.digests) != digest_of(before)
     changes = find_changes(before, after.digests)
     assert (changes.changed, changes.new, changes.removed) == (["b"], ["c"], ["a-b"])
 

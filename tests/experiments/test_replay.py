@@ -152,6 +152,7 @@ def test_a_replay_is_never_put_over_something(quick_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_the_flights_are_made_again_to_the_bit(quick_path: Path) -> None:
     folder = copy_example("flights", quick_path)
     subprocess.run([sys.executable, "make_log.py", "--until", "2013-01-15"], cwd=folder, check=True)

@@ -1,6 +1,7 @@
 """The rules of reproducible work with plain files, each as a test that carries its name."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,39 @@ def test_an_old_config_gives_its_old_result_through_defaults(folder: Path) -> No
     )
     assert old == again == "1\n2\n3"
     assert stretched != old
+
+
+def test_one_script_knows_every_architecture_and_old_ones_may_move_to_another_module(folder: Path) -> None:
+    """No model_baseline.py beside model_super.py: a key chooses. Tidied up, the script still makes what it made."""
+    old = "def build(count):\n    return 'baseline' * count\n"
+    main = "def main(params, out):\n    chosen = {choice}\n    (out / 'net.txt').write_text(chosen)\n"
+    write_stage(folder, "model", old + main.format(choice="build(params.count)"), {"count": 2})
+    run_well(folder, "model")
+    (folder / "attic.py").write_text(old)
+    choice = "{'baseline': build, 'super': str}[params.get('arch', 'baseline')](params.count)"
+    (folder / "model.py").write_text("from attic import build\n" + main.format(choice=choice))
+    run_well(folder, "model", out="again")
+    run_well(folder, "model", out="new", conf={"arch": "super"})
+    texts = [(folder / name / "files/net.txt").read_text() for name in ("model", "again", "new")]
+    assert texts == ["baselinebaseline", "baselinebaseline", "2"]
+    assert (folder / "again/all_files/attic.py").read_text() == old
+
+
+def test_scripts_and_configs_are_kept_in_a_repository_and_the_result_knows_its_state(folder: Path) -> None:
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=samovar", "-c", "user.email=samovar@example.org")
+        return subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    git("add", "numbers.py", "numbers.json")
+    git("commit", "-qm", "numbers")
+    run_well(folder, "numbers")
+    state = open_directory(folder / "numbers").environment["git"]
+    assert state["commit"] == git("rev-parse", "HEAD").strip()
+    assert " M numbers.py" not in state["changed_files"]
+    (folder / "numbers.py").write_text(NUMBERS.replace("params.count", "params.count + 0"))
+    run_well(folder, "numbers", out="later")
+    assert " M numbers.py" in open_directory(folder / "later").environment["git"]["changed_files"]
 
 
 def test_the_result_goes_into_a_directory_that_is_made_first(folder: Path) -> None:

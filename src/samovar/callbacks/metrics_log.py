@@ -4,6 +4,8 @@ a run that was killed writes the same bytes.
 {"kind": "train", "uri": 3, "name": "2021-01-01T03:00", "num_batches": …, "num_examples": …, "loss": …, "policies": {…}}
 {"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
     with "output" where a model has several, a line each
+
+Numbers that a callback put into `run.metrics` stand in the line of their URI, as "metrics": {…}.
 """
 
 import math
@@ -45,6 +47,9 @@ class MetricsLog(Callback):
         values = {name: _plain(each.value) for name, each in run.policies.items() if hasattr(each, "value")}
         if values:
             line["policies"] = values
+        metrics = {name: number for name, value in run.metrics.items() if (number := _plain(value)) is not None}
+        if metrics:
+            line["metrics"] = metrics
         if run.hash_tables:
             new = count_new_ids(run)
             line["new_ids"] = {name: count - self._ids_before.get(name, 0) for name, count in new.items()}
@@ -52,7 +57,8 @@ class MetricsLog(Callback):
         return line
 
     def _append_evaluations(self, run: Run) -> None:
-        for measured in run.metrics.get("evaluation", []):
+        measurements = run.metrics.get("evaluation")
+        for measured in measurements if isinstance(measurements, list) else []:  # a number may have that name too
             self._result.append(LOG, {"kind": "evaluation", "uri": run.next_uri - 1, **measured})
 
 

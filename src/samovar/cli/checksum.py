@@ -29,7 +29,7 @@ def checksum(
     Example: samovar checksum data --against data.sha256
     """
     from samovar.experiments.checksum import compute_checksums
-    from samovar.experiments.checksum_list import Changes, digest_of, find_changes, read_list, write_list
+    from samovar.experiments.checksum_list import Changes, find_changes, read_list, write_list
 
     start = time.perf_counter()
     earlier = read_list(against) if against is not None else None
@@ -37,10 +37,10 @@ def checksum(
     changes = find_changes(earlier, found.digests) if earlier is not None else Changes([], [], [])
     if save is not None:
         write_list(save, found.digests)
-    digest, kinds = digest_of(found.digests), ("changed", "new", "removed")
+    digest, kinds = found.digest, ("changed", "new", "removed")
     if as_json:
         lists = {kind: getattr(changes, kind) for kind in kinds} if earlier is not None else {}
-        counts = {"files": len(found.digests), "bytes": found.num_bytes, "read": found.num_read}
+        counts = {"files": found.num_files, "bytes": found.num_bytes, "read": found.num_read}
         print_json({"digest": digest, **counts, **lists})
     else:
         for kind in kinds:
@@ -48,7 +48,7 @@ def checksum(
                 print(f"{kind:8}{name}")
         print(f"{digest}  {' '.join(map(str, paths))}")
         open_notes().print(
-            f"{len(found.digests)} files, {readable(found.num_bytes)}; {found.num_read} read, the others were known; "
+            f"{found.num_files} files, {readable(found.num_bytes)}; {found.num_read} read, the others were known; "
             f"{time.perf_counter() - start:.2f} s"
         )
     if changes:

@@ -17,14 +17,21 @@ _PLAIN = (str, int, float, bool, type(None))
 def flatten(tree: Mapping[str, Any], path: str = "") -> Tree:
     """Dotted path to value. A list of objects is indexed, any other list is one value; `{}` stays."""
     flat: Tree = {}
-    for key, value in tree.items():
-        _lay(value, join(path, key), flat)
+    _lay_all(tree, path, flat)
     return flat
+
+
+def _lay_all(tree: Mapping[str, Any], path: str, flat: Tree) -> None:
+    for key, value in tree.items():
+        if type(value) in _PLAIN:  # most are, and ten thousand configs have many
+            flat[join(path, key)] = value
+        else:
+            _lay(value, join(path, key), flat)
 
 
 def _lay(value: Any, path: str, flat: Tree) -> None:
     if isinstance(value, dict) and value:
-        flat.update(flatten(value, path))
+        _lay_all(value, path, flat)
     elif is_object_list(value):
         for index, item in enumerate(value):
             _lay(item, at(path, index), flat)

@@ -11,6 +11,7 @@ from samovar.config.parent import PARENT, read_parent, without_parent
 from samovar.config.paths import covers
 from samovar.config.values import same
 from samovar.errors import BadInput
+from samovar.experiments.collector import collector_at_rest
 from samovar.experiments.targets import Target
 from samovar.results.environment import flat_environment
 
@@ -27,6 +28,7 @@ class Summary:
     """Values as they are shown, with how many configs have them."""
 
 
+@collector_at_rest()
 def compare_targets(targets: Sequence[Target], ignore: Iterable[str] = (), with_environment: bool = False) -> Diff:
     """Only the keys that are not the same everywhere. `ignore` is as in `flat_diff`; of a clone only its parent's name
     is compared."""

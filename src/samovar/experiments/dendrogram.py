@@ -10,9 +10,11 @@ from samovar.config.diff import diff_flat
 from samovar.config.identity import identity
 from samovar.config.parent import read_parent
 from samovar.errors import BadInput
+from samovar.experiments.collector import collector_at_rest
 from samovar.experiments.labels import label_group
-from samovar.experiments.measures import match_one, read_last
+from samovar.experiments.measures import match_one
 from samovar.experiments.phylogeny import Floats, distances, find_kin
+from samovar.experiments.readings import answers, read_metrics
 from samovar.experiments.targets import Target
 
 
@@ -64,6 +66,7 @@ class Dendrogram:
         return 0.5 if low == high else (leaf.value - low) / (high - low)
 
 
+@collector_at_rest()
 def grow(targets: Sequence[Target], most_leaves: int, metric: str | None = None) -> Dendrogram:
     """The order of the targets does not matter. Without results there is no metric."""
     if len(targets) < 2:
@@ -92,9 +95,8 @@ def grow(targets: Sequence[Target], most_leaves: int, metric: str | None = None)
 def _read_metric(targets: Sequence[Target], metric: str | None) -> Mapping[int, float]:
     if metric is None:
         return {}
-    last = {
-        number: read_last(target.directory) for number, target in enumerate(targets) if target.directory is not None
-    }
+    numbers = [number for number, target in enumerate(targets) if target.directory is not None]
+    last = dict(zip(numbers, answers(read_metrics([targets[number].path for number in numbers])), strict=True))
     name = match_one(metric, list(dict.fromkeys(name for values in last.values() for name in values)))
     return {number: values[name] for number, values in last.items() if name in values}
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from samovar.config.values import MISSING
+from samovar.experiments.collector import collector_at_rest
 from samovar.experiments.columns import Columns
-from samovar.experiments.parallel import map_many
-from samovar.experiments.summary import UNREADABLE, RunSummary, summarize_run
+from samovar.experiments.summary import UNREADABLE, RunSummary, summarize_runs
 from samovar.experiments.where import parse_condition
 
 
@@ -23,6 +22,7 @@ class Listing:
     """What is wrong with the runs that could not be read."""
 
 
+@collector_at_rest()
 def list_runs(
     directories: Sequence[Path],
     now: datetime,
@@ -32,7 +32,7 @@ def list_runs(
 ) -> Listing:
     """`sort` names columns, the most important first; `-auc` is from high to low. A run without the value is last."""
     conditions = [parse_condition(text) for text in where]
-    runs = map_many(partial(summarize_run, now=now), directories)
+    runs = summarize_runs(directories, now)
     known = Columns.of(runs)
     for condition in conditions:
         column = known.find(condition.column)

@@ -6,7 +6,7 @@ The distance of two configs is the mean over all keys of: 0 for the same value, 
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from samovar.config.values import MISSING
 Floats = NDArray[np.float64]
 
 _MOST_TO_KEEP = 2048  # values of a column whose distances are all remembered: 32 MB
+_MOST_ROWS = 64  # of distances to all configs: neighbours in their order mostly have the same value
 
 
 def distances(configs: Sequence[Mapping[str, Any]]) -> Floats:
@@ -44,10 +45,11 @@ class _Column:
         self.num_values = num_values
         self.to_values = cache(to_values) if num_values <= _MOST_TO_KEEP else to_values
         """From the value with that code to each of them."""
+        self._to_configs = lru_cache(_MOST_ROWS)(lambda code: np.take(self.to_values(code), codes))
 
     def from_one(self, first: int) -> Floats:
         """From one config to all that come after it."""
-        return np.take(self.to_values(int(self.codes[first])), self.codes[first + 1 :])
+        return self._to_configs(int(self.codes[first]))[first + 1 :]
 
 
 def _merge_all(columns: Sequence[_Column]) -> list[_Column]:

@@ -1,4 +1,4 @@
-"""Result directories below a folder, found by their files. There is no index: the files are the truth."""
+"""Result directories below a folder, found by their files: no list of them is kept."""
 
 import os
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """A run in one line: its state, kind and age, the last values of its metrics, and its config. Reads files only."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,9 +10,7 @@ from samovar.config.diff import flatten
 from samovar.config.parent import without_parent
 from samovar.config.values import MISSING
 from samovar.errors import SamovarError
-from samovar.experiments.measures import read_last
-from samovar.results import ResultDirectory
-from samovar.store import LocalStore
+from samovar.experiments.readings import Reply, read_configs, read_facts, read_metrics
 
 FACTS = ("name", "state", "kind", "age", "position", "error")
 """What every run has; a config key of the same name is reached as `config.name`."""
@@ -35,25 +33,24 @@ class RunSummary:
         return self.metrics.get(name, MISSING) if section == "metric" else self.facts.get(column, MISSING)
 
 
-def summarize_run(path: Path, now: datetime) -> RunSummary:
+def summarize_runs(folders: Sequence[Path], now: datetime) -> list[RunSummary]:
     """Damage is told in the line of the run that has it: others are listed all the same."""
-    directory = ResultDirectory(LocalStore(path))
-    try:
-        status = directory.status
-        facts = {
-            "name": directory.name,
-            "state": directory.condition,
-            "kind": status.kind if status is not None else directory.lineage.kind,
-            "age": MISSING,
-            "position": MISSING,
-            "error": MISSING,
-        }
-        if status is not None and status.heartbeat is not None:
-            facts["age"] = max(0.0, (now - datetime.fromisoformat(status.heartbeat)).total_seconds())
-        if status is not None and status.position is not None:
-            facts["position"] = status.position
-        if status is not None and status.error is not None:
-            facts["error"] = f"{status.error['type']}: {status.error['message']}"
-        return RunSummary(facts, read_last(directory), flatten(without_parent(directory.config)))
-    except (SamovarError, ValueError, KeyError) as error:
-        return RunSummary({"name": directory.name, "state": UNREADABLE, "error": str(error)})
+    read = zip(folders, read_configs(folders), read_facts(folders), read_metrics(folders), strict=True)
+    return [_summarize(folder, config, facts, metrics, now) for folder, config, facts, metrics in read]
+
+
+def _summarize(folder: Path, config: Reply, facts: Reply, metrics: Reply, now: datetime) -> RunSummary:
+    if isinstance(config, SamovarError) or isinstance(facts, SamovarError) or isinstance(metrics, SamovarError):
+        error = next(str(found) for found in (config, facts, metrics) if isinstance(found, SamovarError))
+        return RunSummary({"name": str(folder), "state": UNREADABLE, "error": error})
+    heartbeat = facts["heartbeat"]
+    told = {
+        "name": str(folder),
+        "state": facts["state"],
+        "kind": facts["kind"],
+        "age": None if heartbeat is None else max(0.0, (now - datetime.fromisoformat(heartbeat)).total_seconds()),
+        "position": facts["position"],
+        "error": facts["error"],
+    }
+    known = {name: MISSING if value is None else value for name, value in told.items()}
+    return RunSummary(known, metrics, flatten(without_parent(config)))

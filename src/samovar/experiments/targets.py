@@ -1,16 +1,18 @@
 """What a user names when many results are meant: result directories, config files, folders and patterns of them."""
 
 import glob
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from samovar.config import read_config
 from samovar.errors import BadInput
+from samovar.experiments.collector import collector_at_rest
+from samovar.experiments.readings import answers, read_configs
 from samovar.experiments.scan import find_results, is_result
-from samovar.results import ResultDirectory, open_directory
+from samovar.results import ResultDirectory
+from samovar.store import LocalStore
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,22 @@ class Target:
     """None: a config file."""
 
 
+@collector_at_rest()
 def find_targets(names: Iterable[str | Path]) -> list[Target]:
     """In the order of the names. A pattern gives what is a config or a result, sorted; a folder that is no result
     gives all results below it. Finding none is an error."""
+    paths = [path for written in map(str, names) for each in _expand(written) for path in _below(Path(each))]
+    folders = [path for path in paths if path.is_dir()]
+    configs = dict(zip(folders, answers(read_configs(folders)), strict=True))
     found: dict[str, Target] = {}
-    for written in map(str, names):
-        for target in chain.from_iterable(map(_open, _expand(written))):
-            name, number = target.name, 2
-            while name in found:
-                name, number = f"{target.name} ({number})", number + 1
-            found[name] = Target(name, target.path, target.config, target.directory)
+    for path in paths:
+        name, number = str(path), 2
+        while name in found:
+            name, number = f"{path} ({number})", number + 1
+        if path in configs:
+            found[name] = Target(name, path, configs[path], ResultDirectory(LocalStore(path)))
+        else:
+            found[name] = Target(name, path, read_config(path), None)
     return list(found.values())
 
 
@@ -65,12 +73,8 @@ def _is_target(path: Path) -> bool:
     return path.suffix == ".json" and not any(map(is_result, path.parents))  # a result's own files are no configs
 
 
-def _open(written: str) -> Iterator[Target]:
-    path = Path(written)
-    if not path.is_dir():
-        yield Target(written, path, read_config(path), None)
-        return
-    results = [path] if is_result(path) else list(find_results(path))
-    for found in results or [path]:  # with none, opening the folder says what is wrong
-        directory = open_directory(found)
-        yield Target(str(found), found, directory.config, directory)
+def _below(path: Path) -> list[Path]:
+    """The results that a folder stands for; a file stands for itself."""
+    if not path.is_dir() or is_result(path):
+        return [path]
+    return list(find_results(path)) or [path]  # with none, reading its config says what is wrong

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from samovar import seeds
-from samovar.callbacks import PolicyClock
+from samovar.callbacks import MetricsLog, PolicyClock
 from samovar.callbacks.evaluation import frozen
 from samovar.errors import BadInput
 from samovar.functional.batch_iter import as_batch_iter
@@ -50,11 +50,8 @@ def train_model(
     run = Run(learner, named)
     epochs = Epochs(n_epochs, lambda epoch: BatchStream(batches, chosen, epoch))
     logs = _expand(log_path)
-    callbacks = [
-        *([Validation(validate, chosen)] if validate is not None else []),
-        *([EventLog(logs, folder)] if logs is not None else []),
-        PolicyClock(),
-    ]
+    judges = [Validation(validate, chosen)] if validate is not None else []
+    writers: list[Callback] = [EventLog(logs, folder)] if logs is not None else []
     with ExitStack() as stack:
         result = None
         if folder is not None:
@@ -63,7 +60,8 @@ def train_model(
             if result.is_finished:
                 run.load_model(result.directory.load_model().tree)
                 return
-        run_epochs(run, StepPool(model, named), epochs, callbacks, result, 0)
+            writers.append(MetricsLog(result))
+        run_epochs(run, StepPool(model, named), epochs, [*judges, *writers, PolicyClock()], result, 0)
         if result is not None and run.end_reason is not None:
             result.finish(run.state_dict(), run.position)
 

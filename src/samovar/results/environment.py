@@ -100,4 +100,4 @@ def _git(folder: Path, *arguments: str) -> str | None:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     except OSError:
         return None  # no git here: then there is no state to record
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.rstrip() if done.returncode == 0 else None
