@@ -68,7 +68,7 @@ def test_losses_of_both_parts_of_a_trainer_are_listed_and_plotted(quick_path: Pa
         trainer = PytorchTrainer(build, [3])
         name = str(quick_path / f"nets/{number}")
         trainer.fit(
-            INPUTS, INPUTS.sum(1, keepdims=True), name=name, n_epochs=3, learning_rate=rate, seed=1, verbose=False
+            INPUTS, INPUTS.sum(1, keepdims=True), name=name, n_epochs=2, learning_rate=rate, seed=1, verbose=False
         )
     listing = list_runs(find_directories([quick_path]), datetime.now(UTC), sort=["valid.loss"])
     assert listing.columns[-2:] == ["metric.loss", "metric.valid.loss"]
@@ -77,5 +77,5 @@ def test_losses_of_both_parts_of_a_trainer_are_listed_and_plotted(quick_path: Pa
     (panel,) = make_panels(targets, ["loss"])
     assert [line.label for line in panel.lines] == ["learning_rate=0.01", "learning_rate=0.001"]
     (panel,) = make_panels(targets, ["valid.loss"])
-    assert [len(line.values) for line in panel.lines] == [3, 3]
+    assert [len(line.values) for line in panel.lines] == [2, 2]
     assert list(compare_targets(targets).rows) == ["learning_rate"]

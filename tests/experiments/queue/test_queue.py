@@ -97,8 +97,11 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
     run_here(queue)
     with begin(ResultDirectory(LocalStore(runs / "stopped")), Plan("model", {"steps": 2}, script=b"")):
         pass
+    for kind in ("PytorchTrainer", "table"):  # of calls from Python
+        with begin(ResultDirectory(LocalStore(runs / kind)), Plan(kind, {"seed": 1})):
+            pass
     new = open_queue(f"sqlite:///{quick_path}/new.db", is_new=True)
-    assert rebuild(new, [quick_path], max_attempts=3) == {"done": 1, "failed": 1, "waiting": 1}
+    assert rebuild(new, [quick_path], max_attempts=3) == {"done": 1, "failed": 1, "waiting": 1, "left out": 2}
     found = {Path(job.task.out).name: job for job in new.jobs()}
     assert {name: job.state for name, job in found.items()} == {
         "broken": "failed",
@@ -107,7 +110,7 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
     }
     assert found["broken"].error == "RuntimeError: the toy broke"
     assert found["stopped"].task.kind == "train"
-    assert rebuild(new, [quick_path], max_attempts=3) == {"known": 3}
+    assert rebuild(new, [quick_path], max_attempts=3) == {"known": 3, "left out": 2}
     assert make_command(found["stopped"].task)[3:] == [
         "train", str(runs / "stopped/model_config.json"), "--script", str(runs / "stopped/script.py"),
         "--out", str(runs / "stopped"),

@@ -22,7 +22,7 @@ def main() -> None:
     if config.get("is_wrong"):
         raise BadInput("toy: found is_wrong; expected none: remove it")
     directory = ResultDirectory(LocalStore(out))
-    with begin(directory, Plan("toy", config), heartbeat_seconds=0.2) as result:
+    with begin(directory, Plan("toy", config, script=Path(__file__).read_bytes()), heartbeat_seconds=0.2) as result:
         if not result.is_finished:
             work(result, config["steps"], out, config)
 

@@ -11,15 +11,19 @@ from samovar.experiments.queue.job import State
 from samovar.experiments.queue.queue import Queue
 from samovar.experiments.queue.task import Kind, Task
 from samovar.results import ResultDirectory, open_directory
-from samovar.results.directory import CONFIG
+from samovar.results.directory import CONFIG, SCRIPT
 
 _KINDS: dict[str, Kind] = {"model": "train", "table": "brew", "prediction": "predict"}
 
 
 def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[str]:
-    """A job for each result directory at or below the roots, unless there is one; how many by state."""
+    """A job for each result directory at or below the roots, unless there is one; how many by state. What a call from
+    Python made is left out: no command can go on with it."""
     counts: Counter[str] = Counter()
     for directory in _find(roots):
+        if not _is_of_a_command(directory):
+            counts["left out"] += 1
+            continue
         task = replace(_task(directory), max_attempts=max_attempts)
         state, error = _state(directory)
         counts[state if queue.put(task, state, error) else "known"] += 1
@@ -33,10 +37,17 @@ def _find(roots: Iterable[Path]) -> Iterator[ResultDirectory]:
         yield from (open_directory(path.parent.resolve()) for path in sorted(root.rglob(CONFIG)))
 
 
+def _is_of_a_command(directory: ResultDirectory) -> bool:
+    kind = directory.lineage.kind
+    if kind == "table":
+        return "source" in directory.config
+    return kind == "prediction" or (Path(directory.name) / SCRIPT).exists()
+
+
 def _task(directory: ResultDirectory) -> Task:
     """The directory run again as it stands: its own config, its own script."""
     folder = Path(directory.name)
-    script = folder / "script.py"
+    script = folder / SCRIPT
     return Task(
         _KINDS.get(directory.lineage.kind, "run"),
         str(folder / CONFIG),
