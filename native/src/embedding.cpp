@@ -13,8 +13,8 @@ namespace {
 
 // Below this, more tasks cost more than they save.
 constexpr size_t MIN_SPLIT_IDS = 4096;
+constexpr size_t MIN_SPLIT_IDS_OF_TABLE = 12288;
 constexpr size_t MIN_SPLIT_CHECKS = 65536;
-constexpr size_t SPLITS = 8;
 alignas(64) float missing_row[HashTable::MAX_WIDTH] = {};
 
 Distinct& distinct_words() {
@@ -22,9 +22,11 @@ Distinct& distinct_words() {
     return words;
 }
 
-// A task a table is enough when the tables are many or small; else every table is split.
+// A task a table is enough where there are tables for all threads: every split of a table reads all its ids again, to
+// find its own.
 size_t splits_for(size_t num_tables, size_t num_ids, unsigned threads) {
-    return threads > 1 && num_tables < 4 * threads && num_ids >= MIN_SPLIT_IDS ? SPLITS : 1;
+    if (num_tables == 0 || num_tables >= threads || num_ids < MIN_SPLIT_IDS_OF_TABLE * num_tables) return 1;
+    return (threads + num_tables - 1) / num_tables;
 }
 
 // [k/n, (k+1)/n) of a size.

@@ -349,7 +349,7 @@ def test_large_batches_give_the_bits_of_the_reference_for_any_number_of_threads(
 
 
 def draw_large(rng: np.random.Generator, ids: Ids) -> tuple[Ids, np.ndarray]:
-    lengths = rng.integers(0, 6, 1000, np.int32)
+    lengths = rng.integers(0, 6, 3400, np.int32)
     popular = (len(ids) * rng.random(lengths.sum()) ** 3).astype(np.int64)
     return ids[popular], lengths
 
