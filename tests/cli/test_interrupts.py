@@ -20,15 +20,16 @@ from samovar.store import LocalStore
 
 STOPPED = 75
 NAP = """
-import os, time
+import os
+from contextlib import suppress
 from pathlib import Path
 
 def nap():
     bed = Path(os.environ["BED"])
     if (bed / "nap").exists():
         (bed / "asleep").write_text(str(os.getpid()))
-        while (bed / "nap").exists():
-            time.sleep(0.01)
+        with suppress(FileNotFoundError):  # woken before it slept
+            os.close(os.open(bed / "nap", os.O_RDONLY))  # a pipe: until somebody opens its other end
 """
 STAGE = f"""{NAP}
 def main(params, out):
@@ -74,6 +75,13 @@ def interrupt(
     check_last_words(said, words)
     assert number.name in said
     return said
+
+
+def wake() -> None:
+    """Who naps goes on, and nobody naps any more."""
+    pipe = os.open("nap", os.O_RDWR)
+    os.unlink("nap")
+    os.close(pipe)
 
 
 def press_again_and_again(process: subprocess.Popen[str]) -> str:
@@ -172,20 +180,20 @@ def test_a_stuck_training_ends_with_the_second_signal_and_a_prediction_goes_on(f
     (folder / "online.json").write_text(json.dumps(ONLINE))
     (folder / "model.py").write_text(NAPPING_MODEL)
     train = ["train", "online.json", "--script", "model.py"]
-    Path("nap").touch()
+    os.mkfifo("nap")
     with started(train) as process:
         wait_until(Path("asleep").exists, "it hangs")
         said = press_again_and_again(process)
     assert process.returncode == STOPPED
     assert said.startswith("stopped at once (SIGINT)"), said
     check_last_words(said, train)
-    Path("nap").unlink()
+    wake()
     assert run(train) == "online: finished\n"
 
-    Path("nap").touch()
+    os.mkfifo("nap")
     Path("asleep").unlink()
     predict = ["predict", "online", "--table", "clicks", "--out", "predicted"]
-    said = interrupt(predict, Path("asleep").exists, STOPPED, then=Path("nap").unlink)
+    said = interrupt(predict, Path("asleep").exists, STOPPED, then=wake)
     assert said.startswith("SIGINT: stops after 2021-01-01T00:00, with a snapshot; once more stops at once\n")
     assert (state("predicted"), position("predicted")) == ("stopped", 1)
     assert run(predict) == "predicted: 96 predictions\n"
@@ -195,17 +203,17 @@ def test_a_stage_is_interrupted_and_so_is_its_replay_which_goes_on(folder: Path)
     (folder / "stage.py").write_text(STAGE)
     (folder / "stage.json").write_text("{}")
     words = ["run", "stage.py", "-c", "stage.json"]
-    Path("nap").touch()
+    os.mkfifo("nap")
     interrupt(words, Path("asleep").exists, 130)
     assert state("stage") == "stopped"
-    Path("nap").unlink()
+    wake()
     assert run(words) == "stage: finished\n"
 
-    Path("nap").touch()
+    os.mkfifo("nap")
     Path("asleep").unlink()
     replay = ["replay", "stage", "--into", "again"]
     interrupt(replay, Path("asleep").exists, 143, signal.SIGTERM)
-    Path("nap").unlink()
+    wake()
     assert run(replay).startswith("stage: equal, ")
 
 
@@ -214,11 +222,11 @@ def test_an_experiment_ends_its_parts_and_goes_on(folder: Path) -> None:
     (folder / "stage.json").write_text("{}")
     experiment = {"base": "stage.json", "script": "stage.py", "kind": "run", "list": [{"seed": 1}]}
     (folder / "exp.json").write_text(json.dumps(experiment))
-    Path("nap").touch()
+    os.mkfifo("nap")
     words = ["experiment", "exp.json"]
     interrupt(words, Path("asleep").exists, STOPPED)
     assert not Path("/proc", Path("asleep").read_text()).exists()
-    Path("nap").unlink()
+    wake()
     assert run(words).splitlines()[1].split() == ["0", "done"]
 
 
@@ -226,7 +234,7 @@ def test_a_proof_of_resuming_leaves_its_folder_as_it_was(folder: Path) -> None:
     write_table(folder / "clicks", make_hours([1, 1]))
     (folder / "online.json").write_text(json.dumps(ONLINE))
     (folder / "model.py").write_text(NAPPING_MODEL)
-    Path("nap").touch()
+    os.mkfifo("nap")
     words = ["verify-resume", "online.json", "--script", "model.py", "--out", "proof"]
     interrupt(words, Path("asleep").exists, 143, signal.SIGTERM)
     assert not Path("/proc", Path("asleep").read_text()).exists()
@@ -236,7 +244,7 @@ def test_a_proof_of_resuming_leaves_its_folder_as_it_was(folder: Path) -> None:
 def test_a_second_signal_ends_a_command_that_does_not_let_go(folder: Path) -> None:
     (folder / "stage.json").write_text("{}")
     (folder / "stage.py").write_text(STAGE.replace("    nap()", "    try:\n        nap()\n    finally:\n        nap()"))
-    Path("nap").touch()
+    os.mkfifo("nap")
     words = ["run", "stage.py", "-c", "stage.json"]
     with started(words) as process:
         wait_until(Path("asleep").exists, "it is in the midst")
@@ -259,7 +267,7 @@ sys.argv = ["samovar", "ls"]
 from samovar.cli import main
 main()
 """
-    Path("nap").touch()
+    os.mkfifo("nap")
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
         wait_until(Path("asleep").exists, "it loads")
         process.send_signal(signal.SIGINT)
