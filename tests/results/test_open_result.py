@@ -6,14 +6,17 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from samovar.errors import BadPath, Conflict, Damaged, LeaseHeld, NotOurs, SamovarError, Stopped
+from samovar.errors import BadPath, Conflict, Damaged, LeaseHeld, LeaseLost, NotOurs, SamovarError, Stopped
 from samovar.results import OpenResult, Plan, ResultDirectory, Source, begin, open_directory
+from samovar.results.checked import map_checked
 from samovar.results.snapshot import committed_snapshots
 from samovar.store import LocalStore, MemoryStore, Store
 from samovar.store.disk import Disk
@@ -433,3 +436,56 @@ with begin(ResultDirectory(LocalStore(sys.argv[1])), Plan("model", {})) as resul
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
     assert float(done.stdout) < 64 + 64  # the half array must be copied once
+
+
+# A holder that sleeps too long
+
+
+class SleepingDisk(Disk):
+    """A disk that takes so long over one file that another process takes the directory over."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.files_until_slow = 0
+        self._meanwhile = meanwhile
+
+    def fsync(self, descriptor: int) -> None:
+        super().fsync(descriptor)
+        self.files_until_slow -= 1
+        if self.files_until_slow == 0:
+            self._meanwhile()
+
+
+def log_and(act: Callable[[OpenResult], None], result: OpenResult, seconds: float) -> None:
+    result.restore()
+    result.append("timing.jsonl", {"seconds": seconds})
+    act(result)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [lambda result: result.finish({"w": 1}, {"hour": 1}), lambda result: result.save({"w": 1}, {"hour": 1})],
+    ids=["finish", "save"],
+)
+@pytest.mark.parametrize("nap", [1, 3, 5])
+def test_a_holder_that_wakes_too_late_does_no_harm_to_its_successor(
+    act: Callable[[OpenResult], None], nap: int, tmp_path: Path
+) -> None:
+    def take_over() -> None:
+        later = LocalStore(tmp_path / "result", clock=lambda: time.time() + 100)
+        with start(later) as result:
+            log_and(act, result, 22.5)
+
+    disk = SleepingDisk(take_over)
+    with pytest.raises(LeaseLost, match="took it over"), start(LocalStore(tmp_path / "result", disk)) as result:
+
+        def act_asleep(result: OpenResult) -> None:
+            disk.files_until_slow = nap
+            act(result)
+
+        log_and(act_asleep, result, 3)
+    directory = open_directory(tmp_path / "result")
+    assert directory.load_model().tree == {"w": 1}
+    with start(directory.store) as result:
+        assert result.is_finished or result.restore() is not None
+    for path, record in (directory.inventory() if directory.is_finished else {}).items():
+        assert map_checked(directory.store, path, record) is not None

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from samovar.errors import BadPath, Damaged
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
-from samovar.store import Store, Tail
+from samovar.store import Guard, Store, Tail
 
 FILES = "files"
 ROOTS = ("logs", "evaluation", "model", FILES)
@@ -29,8 +29,9 @@ _MOST_CLOSING = 16
 class Artifacts:
     """The files of a run so far. `inventory` is what a snapshot commits and a rollback restores."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, guard: Guard) -> None:
         self._store = store
+        self._guard = guard  # a replaced holder that wakes must not put its files over its successor's
         self._files: dict[str, FileRecord] = {}
         self._tails: dict[str, Tail] = {}
         self._closers: ThreadPoolExecutor | None = None
@@ -80,7 +81,7 @@ class Artifacts:
             raise BadPath(
                 f"{path}: artifacts live in {', '.join(ROOTS)}; expected a path in one of them: move it there"
             )
-        return CheckedWriter(self._store, path)
+        return CheckedWriter(self._store, path, self._guard)
 
     def _settle_oldest(self) -> None:
         path, writer, closing = self._closing.popleft()
@@ -91,6 +92,7 @@ class Artifacts:
         """Wait until nothing is written any more. What no commit has asked for does not count, whole or not."""
         if self._closers is not None:
             self._closers.shutdown()
+        self._close_tails()
 
     def adopt(self) -> None:
         """Take in the plain files that a stage wrote below `files`."""
@@ -112,7 +114,7 @@ class Artifacts:
             content = self._tails[log].content()
             if content:
                 path = _segment(log, len(self._segments(log)) + 1)
-                self._files[path] = write_checked(self._store, path, content)
+                self._files[path] = write_checked(self._store, path, content, self._guard)
         self._close_tails()
 
     def join(self) -> None:

@@ -89,7 +89,7 @@ class OpenResult:
         self._plan = plan
         self._store = directory.store
         self._lease = lease
-        self._artifacts = Artifacts(self._store)
+        self._artifacts = Artifacts(self._store, self._held)
         self._status = Status("created", plan.kind)
         self._status_lock = threading.Lock()
         self._is_restored = False
@@ -179,10 +179,10 @@ class OpenResult:
         result. Nothing may follow."""
         lease = self._working()
         self._artifacts.join()
-        model = write_state(self._store, "model", tree) if tree is not None else {}
+        model = write_state(self._store, "model", tree, lease.check) if tree is not None else {}
         inventory = {**self._artifacts.inventory, **model, **(files or {}), **self._origins()}
         text = json.dumps({path: asdict(record) for path, record in sorted(inventory.items())}, indent=1)
-        record = write_checked(self._store, INVENTORY, text.encode())
+        record = write_checked(self._store, INVENTORY, text.encode(), lease.check)
         lease.commit(**{FINISHED: {"inventory": asdict(record), "position": position}})
         lease.stop_beating()
         _clean_after_finish(self.directory, inventory)

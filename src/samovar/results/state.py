@@ -8,22 +8,22 @@ from samovar.errors import Damaged
 from samovar.results.arrays import ArraysFile, write_arrays
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.results.tree import decode_tree, encode_tree
-from samovar.store import Store
+from samovar.store import Guard, Store
 
 FORMAT = 1
 TREE_FILE = "state.json"
 ARRAYS_FILE = "arrays.safetensors"
 
 
-def write_state(store: Store, prefix: str, tree: object) -> dict[str, FileRecord]:
+def write_state(store: Store, prefix: str, tree: object, guard: Guard | None = None) -> dict[str, FileRecord]:
     """Write a tree; gives the records of its files by path. It does not count until somebody commits them."""
     node, arrays = encode_tree(tree)
-    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}") as writer:
+    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", guard) as writer:
         write_arrays(writer, arrays)
     text = json.dumps({"format": FORMAT, "tree": node}, allow_nan=False).encode()
     return {
         f"{prefix}/{ARRAYS_FILE}": writer.record,
-        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text),
+        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, guard),
     }
 
 

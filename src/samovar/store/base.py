@@ -5,7 +5,7 @@ exactly one caller win. A lease (lease.py) is built from the second, so every co
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -13,6 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 Json = Any  # what the json module reads and writes
 Liveness = Literal["alive", "silent", "dead"]
 """alive: leave it alone; silent: there, but its heartbeat is older than the lease time; dead: gone."""
+
+Guard = Callable[[], object]
+"""Raises when a file may not take its name any more."""
 
 LEASE_SECONDS = 60.0
 
@@ -102,8 +105,8 @@ class Store(ABC):
         """A whole file as writable private memory: changes stay in this process; copies nothing if it can."""
 
     @abstractmethod
-    def create(self, path: str) -> Writer:
-        """A writer for `path`; on close it replaces what stood there."""
+    def create(self, path: str, guard: Guard | None = None) -> Writer:
+        """A writer for `path`; on close it replaces what stood there, if the guard, asked last, does not mind."""
 
     @abstractmethod
     def create_if_absent(self, path: str, data: bytes) -> None:

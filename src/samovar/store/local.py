@@ -21,7 +21,7 @@ from pathlib import Path
 
 from samovar.errors import AlreadyExists, BadPath, Damaged, NotFound
 from samovar.native import hash_bytes
-from samovar.store.base import Attributes, Entry, Grip, Json, Liveness, Store, Tail, Writer
+from samovar.store.base import Attributes, Entry, Grip, Guard, Json, Liveness, Store, Tail, Writer
 from samovar.store.disk import Disk
 from samovar.store.faults import store_error
 from samovar.store.life import LocalGrip, judge
@@ -67,9 +67,9 @@ class LocalStore(Store):
             found = self._file(path).stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    def create(self, path: str) -> Writer:
+    def create(self, path: str, guard: Guard | None = None) -> Writer:
         target = self._file(path)
-        return _LocalWriter(self, path, target)
+        return _LocalWriter(self, path, target, guard)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         target = self._file(path)
@@ -97,7 +97,8 @@ class LocalStore(Store):
                 yield from self._walk(Path(item.path))
             elif item.is_file(follow_symlinks=False):
                 path = Path(item.path).relative_to(self.root).as_posix()
-                yield Entry(path, item.stat(follow_symlinks=False).st_size)
+                with suppress(FileNotFoundError):  # removed since we looked
+                    yield Entry(path, item.stat(follow_symlinks=False).st_size)
 
     def settle(self, directory: str) -> None:
         with self._translated("settle", directory):
@@ -332,11 +333,12 @@ def _decode_attributes(path: Path, version: int) -> Attributes:
 
 
 class _LocalWriter(Writer):
-    def __init__(self, store: LocalStore, path: str, target: Path) -> None:
+    def __init__(self, store: LocalStore, path: str, target: Path, guard: Guard | None) -> None:
         self._store = store
         self._disk = store._disk
         self._path = path
         self._target = target
+        self._guard = guard
         with store._translated("create", path):
             self._scratch, self._descriptor = store.scratch()
         self._is_open = True
@@ -362,6 +364,8 @@ class _LocalWriter(Writer):
             with self._store._translated("write", self._path):
                 self._disk.fsync(self._descriptor)
                 self._store.make_folder(self._target.parent)
+                if self._guard is not None:
+                    self._guard()  # after the slow part
                 self._disk.replace(self._scratch, self._target)
                 self._disk.fsync_folder(self._target.parent)
         except BaseException:

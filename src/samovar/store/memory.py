@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from samovar.errors import AlreadyExists, BadPath, NotFound
-from samovar.store.base import LEASE_SECONDS, Attributes, Entry, Grip, Json, Liveness, Store, Tail, Writer
+from samovar.store.base import LEASE_SECONDS, Attributes, Entry, Grip, Guard, Json, Liveness, Store, Tail, Writer
 from samovar.store.paths import split_file, split_path
 
 
@@ -35,9 +35,9 @@ class MemoryStore(Store):
                 raise NotFound(f"{path}: no such file in this store; expected one that was created: check the name")
             return self._files[path]
 
-    def create(self, path: str) -> Writer:
+    def create(self, path: str, guard: Guard | None = None) -> Writer:
         split_file(path)
-        return _MemoryWriter(self, path)
+        return _MemoryWriter(self, path, guard)
 
     def put(self, path: str, data: bytes) -> None:
         with self._lock:
@@ -108,9 +108,10 @@ class MemoryStore(Store):
 
 
 class _MemoryWriter(Writer):
-    def __init__(self, store: MemoryStore, path: str) -> None:
+    def __init__(self, store: MemoryStore, path: str, guard: Guard | None) -> None:
         self._store = store
         self._path = path
+        self._guard = guard
         self._data: bytearray | None = bytearray()
 
     def write(self, data: bytes | memoryview) -> None:
@@ -118,9 +119,11 @@ class _MemoryWriter(Writer):
         self._data += data
 
     def close(self) -> None:
-        if self._data is not None:
-            self._store.put(self._path, bytes(self._data))
-        self._data = None
+        data, self._data = self._data, None
+        if data is not None:
+            if self._guard is not None:
+                self._guard()
+            self._store.put(self._path, bytes(data))
 
     def abort(self) -> None:
         self._data = None

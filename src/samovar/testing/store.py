@@ -55,6 +55,21 @@ class StoreContract:
         writer.__exit__(RuntimeError, RuntimeError("half way"), None)
         assert store.read("a") == b"old"
 
+    def test_a_file_whose_guard_objects_never_appears(self, store: Store) -> None:
+        write_file(store, "a", b"old")
+
+        def object_to_it() -> None:
+            raise LeaseLost("taken over")
+
+        writer = store.create("a", object_to_it)
+        writer.write(b"new")
+        with pytest.raises(LeaseLost, match="taken over"):
+            writer.close()
+        assert store.read("a") == b"old"
+        with store.create("a", lambda: None) as writer:
+            writer.write(b"new")
+        assert store.read("a") == b"new"
+
     def test_create_replaces_and_create_if_absent_does_not(self, store: Store) -> None:
         store.create_if_absent("a", b"1")
         with pytest.raises(AlreadyExists, match="a: exists already"):
