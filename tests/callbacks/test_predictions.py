@@ -120,3 +120,11 @@ def test_nothing_is_written_without_rows_or_after_an_error() -> None:
 def test_a_column_that_is_no_single_value_is_no_key(name: str) -> None:
     with pytest.raises(BadInput, match="expected one plain value an example"):
         check_key(COLUMNS[name])
+
+
+def test_no_key_may_have_the_name_of_the_models_hour() -> None:
+    record = MinibatchRecord({}, {}, {"model_hour": bag([1, 2, 3], [1, 1, 1])}, 3)
+    columns = {"model_hour": ColumnSchema("model_hour", "categorical", 1, "int64")}
+    file = PredictionFile(open_result(), "evaluation/log/part.parquet", columns, 3600)
+    with pytest.raises(BadInput, match="has the name 'model_hour', which the model's own hour needs"):
+        file.add(record, torch.zeros(3))

@@ -18,6 +18,7 @@ from tests.pipelines.toys import (
     changed,
     make_hours,
     make_toy,
+    metrics,
     run,
     run_well,
     start,
@@ -29,12 +30,13 @@ from samovar.errors import BadInput
 from samovar.pipelines.child import Child, run_in_child, start_child
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.dry_run import try_batches
+from samovar.pipelines.inputs import TableOpener
 from samovar.pipelines.predict import FOLDER, PredictRequest, predict
 from samovar.pipelines.script import read_script
 from samovar.pipelines.verify import verify_resume
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.snapshot import committed_snapshots
-from samovar.store import LocalStore
+from samovar.store import LocalStore, MemoryStore
 from samovar.testing.disks import KillingDisk
 
 RATED = SCRIPT.replace("lr=1.0", "lr=params.lr").replace('"net.lr": Exponential(params.lr, 0.95), ', "")
@@ -226,3 +228,38 @@ def test_a_child_of_a_process_that_used_torchs_threads_can_use_them_too(quick_pa
     ended = run_in_child(lambda: print(multiply()), quick_path / "log", kill_after_seconds=60)
     assert (ended.code, float(ended.output)) == (0, expected)
     assert multiply() == expected
+
+
+def test_a_script_changes_the_threads_neither_of_a_new_run_nor_of_one_that_goes_on(folder: Path) -> None:
+    seen = "run.metrics['threads'] = torch.get_num_threads()"
+    script = SCRIPT.replace("self.hours += 1", f"self.hours += 1\n        {seen}")
+    script = script.replace("def build(params):", "def build(params):\n    torch.set_num_threads(1)")
+    request = make_toy(folder, OFFLINE, {"num_threads": 2}, script)
+    assert run(request, KillingDisk(400)).code < 0
+    assert committed_snapshots(LocalStore(request.out))
+    lines = metrics(run_well(request))
+    assert [line["metrics"]["threads"] for line in lines] == [2] * len(lines)
+
+
+def test_a_number_that_a_callback_leaves_is_logged_whatever_its_name(folder: Path) -> None:
+    script = SCRIPT.replace("self.hours += 1", "self.hours += 1\n        run.metrics['evaluation'] = self.hours")
+    lines = metrics(run_well(make_toy(folder, OFFLINE, None, script)))
+    assert [line["metrics"]["evaluation"] for line in lines] == list(range(1, len(lines) + 1))
+
+
+def test_a_dry_run_starts_from_the_model_that_is_named(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE, None, RATED)
+    fresh = try_batches(request, 1)
+    run_well(request)
+    begun = try_batches(changed(request, "next", {"init_from": "model"}), 1)
+    assert fresh.splitlines()[-1] != begun.splitlines()[-1]
+    assert try_batches(request, 1).splitlines()[-1] == fresh.splitlines()[-1]
+
+
+def test_a_look_for_new_hours_reads_no_old_manifests(folder: Path) -> None:
+    for number in range(1, 4):
+        write_table(folder / "live", make_hours([1], FIRST + number * HOUR), complete_until=FIRST + (number + 1) * HOUR)
+    data = TableOpener(folder, ResultDirectory(MemoryStore())).source("", "live", None, None, (), ())
+    for version in (2, 3):
+        (folder / "live" / "manifest" / f"{version:06d}.json").unlink()
+    assert data.reopened().inputs[0].table is data.inputs[0].table

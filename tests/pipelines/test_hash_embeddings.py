@@ -137,3 +137,27 @@ def test_a_new_directory_goes_on_with_tables_and_clock(folder: Path) -> None:
     second = run_well(changed(first, "second", {"init_from": "model", "train_data": later}))
     clocks = [next(stored_tables(open_directory(out).load_model().tree)).clock for out in (origin, second)]
     assert clocks == [3, 6]
+
+
+def test_an_embedding_of_two_names_is_one_that_no_sweep_changes(folder: Path) -> None:
+    script = SCRIPT.replace("        self.net = nn", "        self.tower = self.embedding\n        self.net = nn")
+    often = make_toy(folder, ONLINE, {"model.ttl": 1}, script)
+    rarely = changed(often, "rarely", {"ttl_filter": {"frequency": 100}})
+    assert same(run_well(often), run_well(rarely)) == []
+
+
+def test_tables_of_one_name_in_two_embeddings_count_together(folder: Path) -> None:
+    script = SCRIPT.replace(
+        "        self.net = nn", '        self.wide = samovar.HashEmbedding({"ad": 1})\n        self.net = nn'
+    ).replace("x = self.embed(inputs)", 'x = self.embed(inputs)\n        self.wide({"ad": inputs["ad"]})')
+    new = [line["new_ids"] for line in metrics(run_well(make_toy(folder, ONLINE, None, SCRIPT))) if "new_ids" in line]
+    out = run_well(changed(make_toy(folder, ONLINE, None, script), "wide"))
+    both = [line["new_ids"] for line in metrics(out) if "new_ids" in line]
+    assert [line["ad"] for line in both] == [2 * line["ad"] for line in new]
+
+
+def test_a_policy_cannot_move_the_ttl(folder: Path) -> None:
+    script = SCRIPT.replace('{"emb.lr": Exponential(params.lr, 0.9)}', '{"emb.ttl": Exponential(params.lr, 0.9)}')
+    ended = run(make_toy(folder, ONLINE, None, script))
+    assert ended.code == 2
+    assert "ttl became 0.05 on the way; expected 1 to the end" in ended.output

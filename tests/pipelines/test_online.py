@@ -352,7 +352,7 @@ def test_points_since_the_last_snapshot_are_in_the_open_end_at_once_and_gone_aft
     request = make_toy(folder, ONLINE, {"snapshotter.frequency": 1000}, dying)
     assert run(request).code == 1
     tail = request.out / ".samovar" / "open" / "tensorboard--events.tfevents"
-    assert {step for tag, step, _ in read_scalars(tail.read_bytes()) if tag == "policies/net.lr"} == {0, 1, 2, 3}
+    assert {step for tag, step, _ in read_scalars(tail.read_bytes()) if tag == "policies/net.lr"} == {0, 1, 2}
     mended = make_toy(folder, ONLINE, {"snapshotter.frequency": 1000})
     events = LocalStore(run_well(replace(mended, accept_script=True))).read("logs/tensorboard/events.tfevents")
     assert [step for tag, step, _ in read_scalars(events) if tag == "policies/net.lr"] == list(range(6))

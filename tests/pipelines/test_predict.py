@@ -138,3 +138,9 @@ def test_a_killed_prediction_goes_on_to_the_same_files(folder: Path) -> None:
     assert apply_well(request) == whole
     logs = [(folder / name / "logs" / "metrics.jsonl").read_bytes() for name in ("whole", "killed")]
     assert logs[0] == logs[1]
+
+
+def test_the_features_are_those_of_the_training(folder: Path) -> None:
+    script = SCRIPT.replace('return ["ad", "price"]', 'return ["ad"]')
+    model = run_well(make_toy(folder, ONLINE, {"train_data.features": ["ad", "price"], "evaluation": None}, script))
+    assert len(apply_well(PredictRequest(model, folder / "clicks", folder / "out"))) == 3

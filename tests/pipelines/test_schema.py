@@ -84,6 +84,11 @@ def test_every_key_of_the_seeds_is_known_and_the_pipeline_is_inferred() -> None:
         ({"snapshotter": {"freqency": 1}}, "snapshotter.frequency"),
         ({"evaluation": {"eval_confs": [{"name": "a", "table": "t", "shifts": [1, 1]}]}}, "a shift is given twice"),
         ({"evaluation": {"eval_confs": [{"name": "a", "table": "t", "shifts": [1]}] * 2}}, "'a' is given twice"),
+        (
+            {"evaluation": {"eval_confs": [{"name": "val ", "table": "t", "shifts": [1]}]}},
+            "ends with a space",
+        ),
+        ({"evaluation": {"eval_confs": [{"name": "a/b", "table": "t", "shifts": [1]}]}}, "expected a plain word"),
     ],
 )
 def test_what_does_not_fit_is_told(change: dict[str, Any], message: str) -> None:

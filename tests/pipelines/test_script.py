@@ -92,3 +92,13 @@ def test_options_and_files_are_checked(tmp_path: Path) -> None:
         read_script(write(tmp_path, ""), {"words": tmp_path})
     with pytest.raises(ConfigError, match="no such file; expected a Python script"):
         read_script(tmp_path / "none.py")
+
+
+def test_each_script_finds_its_own_module_of_a_name(tmp_path: Path) -> None:
+    text = "import toy_twin\ndef build(params):\n    params.retired(toy_twin.NAME)\n    return make()\n"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, text, toy_twin=f"NAME = {name!r}")
+    for name in ("a", "b", "a"):
+        script = read_script(tmp_path / name / "script.py")
+        assert build(script, {name: 0}).ledger.retired == {f"model.{name}"}

@@ -475,13 +475,12 @@ def test_a_holder_that_wakes_too_late_does_no_harm_to_its_successor(
         with start(later) as result:
             log_and(act, result, 22.5)
 
+    def act_asleep(result: OpenResult) -> None:
+        disk.files_until_slow = nap
+        act(result)
+
     disk = SleepingDisk(take_over)
     with pytest.raises(LeaseLost, match="took it over"), start(LocalStore(tmp_path / "result", disk)) as result:
-
-        def act_asleep(result: OpenResult) -> None:
-            disk.files_until_slow = nap
-            act(result)
-
         log_and(act_asleep, result, 3)
     directory = open_directory(tmp_path / "result")
     assert directory.load_model().tree == {"w": 1}

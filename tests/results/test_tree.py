@@ -1,7 +1,7 @@
 import json
 import math
-from collections import OrderedDict
-from typing import Any
+from collections import Counter, OrderedDict, defaultdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -125,6 +125,19 @@ def test_a_state_dict_of_an_optimizer_and_of_a_model_come_back() -> None:
 
 def test_ordered_dicts_come_back_as_dicts_in_their_order() -> None:
     assert list(round_trip(OrderedDict([("b", 1), ("a", 2)]))) == ["b", "a"]
+
+
+class Point(NamedTuple):
+    x: int
+
+
+def test_what_would_come_back_as_less_than_it_was_is_refused() -> None:
+    counted = round_trip({"seen": Counter("tea"), "shape": torch.Size([2, 3])})
+    assert (type(counted["seen"]), counted["seen"]["x"], counted["shape"]) == (Counter, 0, (2, 3))
+    values: list[object] = [defaultdict(int), Point(1)]
+    for value in values:
+        with pytest.raises(BadInput, match=f"state at a: found .*{type(value).__qualname__}; a snapshot holds"):
+            round_trip({"a": value})
 
 
 def test_any_safetensors_reader_opens_the_arrays() -> None:

@@ -117,6 +117,10 @@ def test_a_learner_checks_what_it_is_given() -> None:
         Learner(3, [], lambda output: output)  # type: ignore[arg-type]  # that is the test
     with pytest.raises(BadInput, match="predict cannot be called"):
         Learner(torch.nn.Linear(1, 1), [], lambda output: output, None)  # type: ignore[arg-type]  # that is the test
+    with pytest.raises(BadInput, match=r"optimizer 0 is of type NoneType; expected one of torch's"):
+        Learner(torch.nn.Linear(1, 1), None, lambda output: output)
+    with pytest.raises(BadInput, match="found a callback of type function; expected objects of a class"):
+        Learner(torch.nn.Linear(1, 1), [], lambda output: output, callbacks=[lambda run: None])  # type: ignore[list-item]  # that is the test
 
 
 def test_a_state_of_another_model_is_refused() -> None:
@@ -141,6 +145,8 @@ def test_the_mean_loss_counts_examples_and_nothing_without_any() -> None:
     assert run.mean_loss is None
     run.losses, run.uri_examples = [1.0, 4.0], [3, 1]
     assert run.mean_loss == 1.75
+    run.uri_examples = [0, 0]
+    assert run.mean_loss == 2.5
 
 
 class Enough(Callback):
@@ -155,3 +161,17 @@ def test_early_stopping_at_a_uris_begin_ends_the_run_before_it() -> None:
     run = go([Enough(), Scribe(notes)])
     assert (run.end_reason, run.next_uri) == ("enough", 1)
     assert notes[-2:] == ["hour 1 begins", "run ends"]
+
+
+def test_a_state_of_another_type_than_the_weights_comes_back_as_it_was() -> None:
+    def learn() -> Run:
+        model = torch.nn.Linear(1, 1).bfloat16()
+        return Run(Learner(model, torch.optim.NAdam(model.parameters()), lambda output: output))
+
+    straight, resumed = learn(), learn()
+    straight.model(torch.ones(1, 1, dtype=torch.bfloat16)).sum().backward()
+    straight.optimizers["0"].step()
+    resumed.load_state_dict(straight.state_dict())
+    before, after = (run.optimizers["0"].state_dict()["state"][0] for run in (straight, resumed))
+    assert {key: value.dtype for key, value in before.items()} == {key: value.dtype for key, value in after.items()}
+    assert all(torch.equal(value, after[key]) for key, value in before.items())

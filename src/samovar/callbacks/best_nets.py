@@ -1,5 +1,6 @@
 """The best nets of a run: kept in its snapshots, averaged at the end. Knows no files."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +8,11 @@ from typing import Any, TypeAlias
 
 import torch
 
+from samovar.errors import BadInput
 from samovar.runner import Callback, Run
 
-Weights: TypeAlias = dict[str, torch.Tensor]
+Weights: TypeAlias = dict[str, Any]
+"""Tensors, and extra state as the modules gave it."""
 NEAR = 0.1
 """Nets within this part of the least loss are averaged."""
 
@@ -44,12 +47,22 @@ class BestNets(Callback):
         if len(self.nets) == self._count and loss >= self.nets[-1].loss:
             return
         assert run.uri is not None
-        weights = {name: value.detach().cpu().clone() for name, value in run.model.state_dict().items()}
+        weights = {name: self._copy(name, value) for name, value in run.model.state_dict().items()}
         net = Net(run.uri.epoch, loss, weights)
         is_minimum = self.best is None or loss < self.best.loss
         self.nets = sorted([*self.nets, net], key=lambda each: (each.loss, each.epoch))[: self._count]
         if is_minimum:
             self._on_minimum(net)
+
+    def _copy(self, name: str, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach().cpu().clone()
+        if self._count > 1:
+            raise BadInput(
+                f"{name}: is no tensor (hash tables?), and has no mean over nets; expected tensors: keep one net, "
+                "n_best_nets=1"
+            )
+        return copy.deepcopy(value)
 
     def state_dict(self) -> Mapping[str, Any]:
         return {"nets": [{"epoch": net.epoch, "loss": net.loss, "weights": net.weights} for net in self.nets]}

@@ -9,6 +9,7 @@ Numbers that a callback put into `run.metrics` stand in the line of their URI, a
 """
 
 import math
+from collections import Counter
 from typing import Any
 
 from samovar.results import OpenResult
@@ -47,28 +48,41 @@ class MetricsLog(Callback):
         values = {name: _plain(each.value) for name, each in run.policies.items() if hasattr(each, "value")}
         if values:
             line["policies"] = values
-        metrics = {name: number for name, value in run.metrics.items() if (number := _plain(value)) is not None}
-        if metrics:
+        if metrics := metrics_of(run):
             line["metrics"] = metrics
         if run.hash_tables:
             new = count_new_ids(run)
             line["new_ids"] = {name: count - self._ids_before.get(name, 0) for name, count in new.items()}
-            line["live_ids"] = {name: count for each in run.hash_tables for name, count in each.count_live().items()}
+            live: Counter[str] = Counter()
+            for tables in run.hash_tables:
+                live.update(tables.count_live())
+            line["live_ids"] = dict(live)
         return line
 
     def _append_evaluations(self, run: Run) -> None:
-        measurements = run.metrics.get("evaluation")
-        for measured in measurements if isinstance(measurements, list) else []:  # a number may have that name too
+        for measured in evaluations_of(run):
             self._result.append(LOG, {"kind": "evaluation", "uri": run.next_uri - 1, **measured})
 
 
+def evaluations_of(run: Run) -> list[dict[str, Any]]:
+    """What an evaluation has left for the logs; a callback's number may have that name too."""
+    measurements = run.metrics.get("evaluation")
+    return measurements if isinstance(measurements, list) else []
+
+
+def metrics_of(run: Run) -> dict[str, int | float]:
+    """The numbers that callbacks have left."""
+    return {name: number for name, value in run.metrics.items() if (number := _plain(value)) is not None}
+
+
 def count_new_ids(run: Run) -> dict[str, int]:
-    """New and revived ids so far: together they do not depend on when expired rows are freed."""
-    return {
-        name: counters.inserted + counters.reset
-        for tables in run.hash_tables
-        for name, counters in tables.counters().items()
-    }
+    """New and revived ids so far: together they do not depend on when expired rows are freed. Tables of one name, of
+    several embeddings, count together."""
+    counts: Counter[str] = Counter()
+    for tables in run.hash_tables:
+        for name, counters in tables.counters().items():
+            counts[name] += counters.inserted + counters.reset
+    return dict(counts)
 
 
 def _plain(number: Any) -> Any:

@@ -58,11 +58,11 @@ class PredictionFile:
             for name, value in record.targets.items()
             if name not in keys
         }
+        self._refuse_repeated(outputs, [*keys, *targets])
         arrays = {**keys, **targets, **{name: _lists(array) for name, array in outputs.items()}}
         if self.model_hour is not None:
             hour = pa.scalar(self.model_hour, pa.timestamp("s", "UTC"))
             arrays[MODEL_HOUR] = pa.repeat(hour, record.num_examples)
-        self._refuse_repeated(outputs, [*keys, *targets])
         self._pending.append(pa.record_batch(list(arrays.values()), names=list(arrays)))
         self.num_examples += record.num_examples
         self._score(record, outputs)
@@ -70,6 +70,11 @@ class PredictionFile:
             self._write()
 
     def _refuse_repeated(self, outputs: Mapping[str, Any], taken: Sequence[str]) -> None:
+        if MODEL_HOUR in taken and self.model_hour is not None:
+            raise BadInput(
+                f"{self.path}: a key or target has the name {MODEL_HOUR!r}, which the model's own hour needs; expected "
+                "another: rename it in the recipe"
+            )
         for name in sorted(outputs.keys() & {*taken, MODEL_HOUR}):
             raise BadInput(
                 f"{self.path}: the model's output {name!r} has the name of a key or target; expected another: "
@@ -88,7 +93,8 @@ class PredictionFile:
         if len(targets) != len(numbers):
             targets = targets[:1] * len(numbers)
         for (output, array), (target, wanted) in zip(numbers, targets, strict=False):  # there may be no target
-            self._scored.setdefault((output, target), []).append((wanted, array))
+            pair = wanted.copy(), array.copy()  # views would keep whole minibatches
+            self._scored.setdefault((output, target), []).append(pair)
 
     def qualities(self) -> list[dict[str, Any]]:
         """How good it is: of each named output, of the only one, or only how many examples there are."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from samovar.callbacks.event_file import scalar_record, version_record
+from samovar.callbacks.metrics_log import evaluations_of, metrics_of
 from samovar.results import OpenResult
 from samovar.runner import Callback, Run
 
@@ -30,13 +31,15 @@ class TensorBoard(Callback):
         self._scalar("train/loss", step, run.mean_loss)
         for name, policy in run.policies.items():
             self._scalar(f"policies/{name}", step, getattr(policy, "value", None))
+        for name, value in metrics_of(run).items():
+            self._scalar(f"metrics/{name}", step, value)
         self._evaluations(run, step)
 
     def on_run_end(self, run: Run) -> None:
         self._evaluations(run, max(run.next_uri - 1, 0))
 
     def _evaluations(self, run: Run, step: int) -> None:
-        for measured in run.metrics.get("evaluation", []):
+        for measured in evaluations_of(run):
             output = f" {measured['output']}" if "output" in measured else ""
             lag = f" +{measured['shift']}h" if "shift" in measured else ""
             for quality in _QUALITIES:

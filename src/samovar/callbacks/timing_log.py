@@ -1,6 +1,7 @@
 """`logs/timing.jsonl`: when and how fast, and what depends on when expired rows are freed. Never compared."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -38,9 +39,6 @@ class TimingLog(Callback):
         }
         for tables in run.hash_tables:
             for name, counters in tables.counters().items():
-                line.setdefault("hash_tables", {})[name] = {
-                    "rows": counters.rows,
-                    "freed": counters.freed,
-                    "bytes": counters.bytes,
-                }
+                sums = line.setdefault("hash_tables", {}).setdefault(name, Counter())
+                sums.update(rows=counters.rows, freed=counters.freed, bytes=counters.bytes)
         self._result.append(LOG, line)

@@ -45,6 +45,7 @@ class HashOptimizer(torch.optim.Optimizer):
                 f"{type(self).__name__}: ttl {ttl!r}; expected a count of URIs ≥ 0, or None for ever: mend it"
             )
         super().__init__([table.anchor for table in self.embeddings], {**numbers, "ttl": ttl})
+        self._ttl = ttl
         for table in self.embeddings:
             table.set_optimizer(self.kind, ttl)
 
@@ -55,6 +56,11 @@ class HashOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         group = self.param_groups[0]
+        if group["ttl"] != self._ttl:
+            raise BadInput(
+                f"{type(self).__name__}: ttl became {group['ttl']!r} on the way; expected {self._ttl!r} to the end, or "
+                "the rows would depend on when expired ones are freed: leave it out of the policies"
+            )
         step = RowStep(
             self.kind,
             float(group["lr"]),

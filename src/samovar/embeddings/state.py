@@ -128,7 +128,7 @@ def final_state(model: nn.Module) -> dict[str, Any]:
     """`model.state_dict()` as it does not tell how it came about: the ids of every hash table are sorted, and what its
     counters owe to sweeps and to evaluation is left out."""
     state = model.state_dict()
-    for name, module in model.named_modules():
+    for name, module in model.named_modules(remove_duplicate=False):  # the state has it under all its names
         key = f"{name}._extra_state" if name else "_extra_state"
         if key in state and hasattr(module, "table_names"):
             state[key] = module.get_extra_state(is_sorted=True)

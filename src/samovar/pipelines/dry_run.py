@@ -17,7 +17,7 @@ from samovar.pipelines.request import Request
 from samovar.pipelines.schema import load_config
 from samovar.pipelines.stages import lay_course, open_stage
 from samovar.pipelines.train import build_learner
-from samovar.results import ResultDirectory
+from samovar.results import ResultDirectory, open_directory
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, MinibatchWorkerPool, Run, Runner, Uri, Uris
 from samovar.runner.pool import PredictionPool
 from samovar.runner.uri import UriList
@@ -50,6 +50,8 @@ def try_batches(request: Request, num_batches: int) -> str:
     course = lay_course(stage, learner, _never)
     pool, watch = MinibatchWorkerPool(learner), _Watch()
     run = Run(learner, pool.settings.policies)
+    if config.init_from is not None:
+        run.load_model(open_directory(config.init_from).load_model().tree)
     with Loader(course.features, course.targets) as loader:
         uris = UriList(_first_batches(course.uris, num_batches))
         Runner(pool, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)

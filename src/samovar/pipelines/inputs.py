@@ -119,6 +119,9 @@ class DataSource:
 
 
 def _reopened(each: Input) -> Input:
+    first = open_table(each.path, 1)  # a look every second must not read the manifests of a year
+    if first.id == each.table.id and first.versions[-1] == each.table.version:
+        return each
     newest = open_table(each.path)
     if newest.id != each.table.id or newest.version < each.table.version:
         raise Conflict(

@@ -99,12 +99,12 @@ def _lineage(request: PredictRequest, origin: ResultDirectory, source: DataSourc
 
 def _features(config: Config, learner: Learner, name: str) -> list[str]:
     """What the model was trained on."""
-    required = learner.required_features()
-    if required is not None:
-        return required
     data = config.train_data
     if data.features is not None:
         return list(data.features)
+    required = learner.required_features()
+    if required is not None:
+        return required
     merged = None if isinstance(config, OfflineConfig) else config.train_data.merge_tables
     named = [feature for table in merged.tables for feature in table.features or ()] if merged is not None else []
     if not named:

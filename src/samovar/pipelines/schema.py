@@ -1,13 +1,13 @@
 """The configs of training, strict: every key that there is, and what it means. Opens no files."""
 
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AliasChoices, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
 from samovar.brew.time import parse_range
 from samovar.config import Schema
-from samovar.errors import ConfigError
+from samovar.errors import BadPath, ConfigError
+from samovar.store.paths import split_path
 
 Names = tuple[str, ...]
 _Section = TypeVar("_Section")
@@ -20,7 +20,11 @@ def check_source(section: _Section, table: str | None, merge_tables: object | No
 
 
 def check_name(section: _Section, name: str) -> _Section:
-    if PurePosixPath(name).parts != (name,) or name in (".", ".."):
+    try:
+        parts = split_path(name)
+    except BadPath as error:
+        raise ValueError(f"name {name!r} cannot be a folder's name: {error}") from None
+    if parts != (name,):
         raise ValueError(f"name {name!r} cannot be a folder's name, expected a plain word: rename it")
     return section
 

@@ -121,8 +121,9 @@ def load_script(script: Script) -> ModuleType:
     if _is_in_result(script.path):  # compiled modules would be extra files of a finished result
         sys.dont_write_bytecode = True
     for home in reversed(_homes(script.path)):
-        if str(home) not in sys.path:
-            sys.path.insert(0, str(home))
+        if str(home) in sys.path:
+            sys.path.remove(str(home))  # another script's may stand before it
+        sys.path.insert(0, str(home))
     importlib.invalidate_caches()
     module = ModuleType(_MODULE)
     module.__file__ = str(script.path)

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
 from samovar import seeds
@@ -45,6 +46,8 @@ class Session:
         """To the finish, or to `Stopped`."""
         config, learner = self.stage.config, self.built.learner
         self.result.write_params(self.built.ledger.to_dict())
+        assert config.num_threads is not None
+        torch.set_num_threads(config.num_threads)  # whatever the script did to them
         seeds.set_seed(seeds.derive(config.seed, "run"))  # however long `build` and the directory drew from them
         with ExitStack() as stack:
             signals = stack.enter_context(Signals(self.console))
@@ -90,7 +93,7 @@ class Session:
     def _callbacks(
         self, stack: ExitStack, course: Course, snapshotter: Snapshotter, signals: Signals
     ) -> list[Callback]:
-        """In the order of a URI's end: ttl, evaluation, metrics, the user's, stop rules, and the snapshot last."""
+        """In the order of a URI's end: ttl, evaluation, the user's, logs, stop rules, and the snapshot last."""
         config = self.stage.config
         shown: list[Callback] = []
         if config.progress and self.console is not None:
@@ -98,11 +101,11 @@ class Session:
         return [
             TtlFilter(config.ttl_filter.frequency),
             *self._evaluation(stack, course, snapshotter),
+            *self.built.learner.callbacks,
             MetricsLog(self.result),
             TensorBoard(self.result),
             TimingLog(self.result),
             *shown,
-            *self.built.learner.callbacks,
             PolicyClock(),
             NanGuard(),
             StopFile(self.folder),

@@ -92,7 +92,7 @@ class Artifacts:
         """Wait until nothing is written any more. What no commit has asked for does not count, whole or not."""
         if self._closers is not None:
             self._closers.shutdown()
-        self._close_tails()
+        self._close_tails(keep=True)
 
     def adopt(self) -> None:
         """Take in the plain files that a stage wrote below `files`."""
@@ -132,9 +132,9 @@ class Artifacts:
     def _segments(self, log: str) -> list[str]:
         return sorted(path for path in self._files if _log_of(path) == log)
 
-    def _close_tails(self) -> None:
+    def _close_tails(self, keep: bool = False) -> None:
         for tail in self._tails.values():
-            tail.close()
+            tail.close(keep)
         self._tails = {}
 
 

@@ -41,7 +41,6 @@ from samovar.results.snapshot import FOLDER as SNAPSHOTS
 from samovar.results.snapshot import (
     Snapshot,
     committed_snapshots,
-    read_manifest,
     read_snapshot,
     remove_uncommitted,
     write_snapshot,
@@ -250,10 +249,10 @@ class OpenResult:
         self.notes.append(f"the code changed {when}: {', '.join(changed)}; the old is kept")
 
     def _safe_position(self) -> Any:
-        """Of the newest snapshot whose manifest can be read; None before the first."""
+        """Of the newest good snapshot; None before the first."""
         for name in committed_snapshots(self._store):
             with suppress(Damaged):
-                return read_manifest(self._store, name)["position"]
+                return read_snapshot(self._store, name).position
         return None
 
     def start(self, heartbeat_seconds: float | None) -> None:

@@ -2,15 +2,18 @@
 
 Plain JSON where it can be; else an object with one key that begins with '$':
 
-    {"$tuple": […]}   {"$dict": [[key, value], …]}   {"$set": […]}   {"$bytes": "base64"}   {"$complex": [re, im]}
+    {"$tuple": […]}   {"$dict": [[key, value], …]}   {"$set": […]}   {"$frozenset": […]}   {"$bytes": "base64"}
+    {"$complex": [re, im]}   {"$counter": [[key, count], …]}: a collections.Counter
     {"$float": "nan" | "inf" | "-inf"}   {"$scalar": ["<f4", "hex of its bytes"]}
     {"$array": name, "kind": "numpy" | "torch", "dtype": …, "shape": […]}: the bytes are in the arrays file
 """
 
 import base64
 import math
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -50,7 +53,7 @@ class _Encoder:
         return self._encode_container(value, path)
 
     def _encode_container(self, value: object, path: tuple[object, ...]) -> Json:
-        if not isinstance(value, dict | list | tuple | set | frozenset):
+        if not _is_exact(value):  # a defaultdict or a named tuple would come back as less than it was
             raise BadInput(
                 f"state at {_show(path)}: found {type(value).__module__}.{type(value).__qualname__}; a snapshot holds "
                 "numbers, strings, bytes, None, arrays, tensors and dicts, lists, tuples, sets of them: "
@@ -60,6 +63,8 @@ class _Encoder:
             raise BadInput(f"state at {_show(path)}: contains itself; expected a tree: cut the circle in state_dict()")
         self._open.add(id(value))
         try:
+            if isinstance(value, Counter):
+                return {"$counter": self._pairs(value, path)}
             if isinstance(value, dict):
                 return self._encode_dict(value, path)
             items = [self.encode(item, (*path, index)) for index, item in enumerate(_ordered(value))]
@@ -70,8 +75,10 @@ class _Encoder:
     def _encode_dict(self, value: dict[object, object], path: tuple[object, ...]) -> Json:
         if all(type(key) is str and not key.startswith("$") for key in value):
             return {key: self.encode(item, (*path, key)) for key, item in value.items()}
-        pairs = [[self.encode(key, (*path, "key")), self.encode(item, (*path, key))] for key, item in value.items()]
-        return {"$dict": pairs}
+        return {"$dict": self._pairs(value, path)}
+
+    def _pairs(self, value: Mapping[Any, object], path: tuple[object, ...]) -> list[Json]:
+        return [[self.encode(key, (*path, "key")), self.encode(item, (*path, key))] for key, item in value.items()]
 
     def _free_name(self, path: tuple[object, ...]) -> str:
         name = "/".join(str(part) for part in path) or "value"
@@ -90,8 +97,9 @@ def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> A
     content = node[tag]
     if tag == "$array":
         return load_array(node)
-    if tag == "$dict":
-        return {decode_tree(key, load_array): decode_tree(item, load_array) for key, item in content}
+    if tag in ("$dict", "$counter"):
+        decoded = {decode_tree(key, load_array): decode_tree(item, load_array) for key, item in content}
+        return Counter(decoded) if tag == "$counter" else decoded
     if tag in _CONTAINERS:
         return _CONTAINERS[tag](decode_tree(item, load_array) for item in content)
     if tag in _SCALARS:
@@ -115,6 +123,7 @@ def _decode_scalar(content: list[str]) -> object:
     return np.frombuffer(bytes.fromhex(data), dtype=np.dtype(dtype))[0]
 
 
+_EXACT = (dict, OrderedDict, Counter, list, tuple, set, frozenset)
 _CONTAINERS: dict[str, Callable[[Any], object]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
 _SCALARS: dict[str, Callable[[Any], object]] = {
     "$float": float,
@@ -122,6 +131,11 @@ _SCALARS: dict[str, Callable[[Any], object]] = {
     "$complex": _decode_complex,
     "$scalar": _decode_scalar,
 }
+
+
+def _is_exact(value: object) -> TypeGuard[dict[Any, Any] | list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]]:
+    torch = sys.modules.get("torch")
+    return type(value) in _EXACT or (torch is not None and type(value) is torch.Size)
 
 
 def _container_tag(value: object) -> str:

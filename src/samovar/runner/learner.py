@@ -58,6 +58,18 @@ class Learner:
         for role in ("loss", "predict"):
             if not callable(getattr(self, role)):
                 raise BadInput(f"Learner: {role} cannot be called; expected a function: give one")
+        for name, optimizer in self.named_optimizers.items():
+            if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
+                raise BadInput(
+                    f"Learner: optimizer {name} is of type {type(optimizer).__name__}; expected one of torch's, or of "
+                    "samovar.embeddings: give one, a list, or a dict of them"
+                )
+        for callback in self.callbacks:
+            if not isinstance(callback, Callback):
+                raise BadInput(
+                    f"Learner: found a callback of type {type(callback).__name__}; expected objects of a class that "
+                    "derives from samovar.Callback: make it one"
+                )
 
     @property
     def named_optimizers(self) -> dict[str, Optimizer]:

@@ -86,7 +86,8 @@ class Run:
         if not self.losses:
             return None
         weighted = [loss * count for loss, count in zip(self.losses, self.uri_examples, strict=True)]
-        return _sum(weighted) / sum(self.uri_examples) if sum(self.uri_examples) else _sum(self.losses)
+        total = sum(self.uri_examples)
+        return _sum(weighted) / total if total else _sum(self.losses) / len(self.losses)
 
     def stop(self, reason: str) -> None:
         """Stop after this URI, with a snapshot, to go on later."""
@@ -174,7 +175,7 @@ class Run:
         try:
             self.model.load_state_dict(weights)
             for name, optimizer in _paired("optimizer", self.optimizers, tree["optimizers"]):
-                optimizer.load_state_dict(copy.deepcopy(tree["optimizers"][name]))
+                _load_optimizer(optimizer, copy.deepcopy(tree["optimizers"][name]))
             if tree["loss"] is not None:
                 self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it gave a state
         except (RuntimeError, ValueError, KeyError, AttributeError) as error:
@@ -184,6 +185,20 @@ class Run:
                 f"the saved state does not fit what the script builds: {error}; expected the same model and "
                 "optimizers: bring back the script that the state was made with, or start a new directory"
             ) from error
+
+
+def _load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
+    optimizer.load_state_dict(saved)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    weights = [each for group in optimizer.param_groups for each in group["params"]]
+    for number, weight in zip(numbers, weights, strict=True):
+        loaded = optimizer.state.get(weight, {})
+        for key, value in saved["state"].get(number, {}).items():
+            # torch gives the state the type of the weights; the run had gone on with its own, say float32 of bfloat16.
+            if isinstance(value, torch.Tensor) and loaded[key].dtype != value.dtype:
+                loaded[key] = value.to(loaded[key].device)
 
 
 def _settings_of(optimizer: Optimizer) -> list[dict[str, Any]]:

@@ -70,7 +70,8 @@ class Tail(ABC):
     def content(self) -> bytes: ...
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self, keep: bool = False) -> None:
+        """Nothing more is added; what was is removed, or kept for people to look at."""
 
 
 class Grip(ABC):

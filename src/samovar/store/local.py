@@ -400,9 +400,11 @@ class _LocalTail(Tail):
         with self._store._translated("read", self._path.name):
             return _read_range(self._descriptor, 0, None)  # not by name: a successor may have taken that
 
-    def close(self) -> None:
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            self._store._disk.close(descriptor)
+    def close(self, keep: bool = False) -> None:
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        self._store._disk.close(descriptor)
+        if not keep:
             with self._store._translated("close", self._path.name), suppress(FileNotFoundError):
                 self._store._disk.unlink(self._path)

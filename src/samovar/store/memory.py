@@ -139,8 +139,9 @@ class _MemoryTail(Tail):
     def content(self) -> bytes:
         return bytes(self._data)
 
-    def close(self) -> None:
-        self._data.clear()
+    def close(self, keep: bool = False) -> None:
+        if not keep:
+            self._data.clear()
 
 
 class _MemoryGrip(Grip):
