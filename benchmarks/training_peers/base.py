@@ -1,7 +1,7 @@
 """The model that everybody trains, and a contestant's side of the turns. Knows no loaders and no embeddings.
 
 26 embeddings of 16, side by side with 13 floats ─▶ MLP 256-64-1 ─▶ log-loss of a click
-Adagrad for the embeddings, Adam for the rest.
+Adagrad for the embeddings, Adam for the rest: torch's fused one for everybody, as it is the fastest.
 """
 
 import json
@@ -32,6 +32,10 @@ def make_net() -> nn.Sequential:
     return nn.Sequential(nn.Linear(WIDTH + NUM_FLOATS, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 1))
 
 
+def make_dense_optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=DENSE_LR, fused=True)
+
+
 def loss_of(
     net: nn.Module, embedded: torch.Tensor, floats: Iterable[torch.Tensor], label: torch.Tensor
 ) -> torch.Tensor:
@@ -45,7 +49,7 @@ class Peer:
     def __init__(self, embed: Callable[[Batch], torch.Tensor], optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self._embed = embed
         self._net = make_net()
-        self._optimizers = [*optimizers, torch.optim.Adam(self._net.parameters(), lr=DENSE_LR)]
+        self._optimizers = [*optimizers, make_dense_optimizer(self._net.parameters())]
 
     def step(self, batch: Batch) -> float:
         for optimizer in self._optimizers:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from benchmarks.contest.clicks import CATEGORICAL
-from benchmarks.training_peers.base import DENSE_LR, DIM, EMBEDDING_LR, NUM_FLOATS, answer, make_net
+from benchmarks.training_peers.base import DIM, EMBEDDING_LR, NUM_FLOATS, answer, make_dense_optimizer, make_net
 from torch import nn
 
 import samovar
@@ -63,7 +63,7 @@ def build(params: samovar.Params) -> samovar.Learner:
     model = Clicks()
     optimizers = {
         "emb": HashAdagrad(model.hash_embeddings(), lr=EMBEDDING_LR),
-        "net": torch.optim.Adam(model.dense_parameters(), lr=DENSE_LR),
+        "net": make_dense_optimizer(model.dense_parameters()),
     }
     hours = params.get("hours_a_turn", 0)
     return samovar.Learner(model, optimizers, loss, torch.sigmoid, callbacks=[Turnstile(hours)] if hours else [])
