@@ -315,8 +315,8 @@ def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFix
     recipe = tmp_path / "clicks.json"
     recipe.write_text(json.dumps({**RECIPE, "pivot_column": "time", "granularity": 1}))
     brew_command(recipe, conf=['{"batch_size": 3}'])
-    assert "clicks: version 1, 3 rows in 1 minibatches" in capsys.readouterr().out
+    assert "clicks: version 1, 3 examples in 1 minibatch\n" in capsys.readouterr().out
     brew_command(recipe, conf=['{"batch_size": 3}'])
     assert "finished already, nothing to do" in capsys.readouterr().out
     brew_command(recipe, append=True, out=tmp_path / "live")
-    assert "live: version 1, 3 rows in 2 minibatches" in capsys.readouterr().out
+    assert "live: version 1, 3 examples in 2 minibatches" in capsys.readouterr().out

@@ -130,7 +130,11 @@ def _number_type(schema: pa.Schema, column: str, factors: str, where: str) -> pa
         if depth_of(kind) > 0:
             cure = "move it to hashed_factors (each string is an id)"
     elif types.is_floating(leaf) or types.is_decimal(leaf):
-        cure = "" if is_real else "ids are integers: move it to realvalue_factors, or cast it"
+        cure = (
+            ""
+            if is_real
+            else "ids are integers from -2**63 to 2**64 - 1: move it to realvalue_factors, or mend what is none"
+        )
     elif not (types.is_integer(leaf) or types.is_boolean(leaf) or types.is_null(leaf)):
         cure = "cast it to a number, or move it to keys"
     elif depth_of(kind) > MAX_DEPTH:
