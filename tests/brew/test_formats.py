@@ -199,7 +199,7 @@ def test_line_breaks_in_values_are_told(tmp_path: Path, monkeypatch: pytest.Monk
         notes = []
         scan_schema(find_source(tmp_path / "rows.csv"), notes)
         assert [note.partition("rows.csv: ")[2].partition(";")[0] for note in notes] == [
-            "2 values have line breaks, for example row 7, column 'x'"
+            "values with line breaks: 2, the longest, of 14 lines, in row 7, column 'x'"
         ]
 
 

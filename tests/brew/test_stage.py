@@ -167,7 +167,9 @@ def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) ->
 def test_what_a_look_at_the_source_may_mend_is_told(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('time,id,price,note\n1609502400,1,,"a\nb"\n1609502401,2,3,\n1609502402,3,,\n')
     notes = run(tmp_path, source="rows.csv", realvalue_factors=["price"]).notes
-    assert notes[0].startswith(f"{tmp_path / 'rows.csv'}: 1 values have line breaks, for example row 0, column 'note'")
+    assert notes[0].startswith(
+        f"{tmp_path / 'rows.csv'}: values with line breaks: 1, the longest, of 2 lines, in row 0"
+    )
     assert notes[1:] == ["nulls that became 0: price 2"]
 
 

@@ -3,9 +3,11 @@ value of all rows up to the next quote. Knows the values and the end of the file
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from samovar.brew.ragged import as_numpy
 from samovar.brew.sources import SourceFile
 from samovar.errors import BadInput
 
@@ -19,24 +21,25 @@ class LineBreaks:
     num_rows: int = 0
     num_values: int = 0
     """Values with line breaks."""
-    first: tuple[int, str] | None = None
-    """Row and column of one of them."""
+    most: int = 0
+    """Line breaks of the value that has most."""
+    longest: tuple[int, str] = (0, "")
+    """Its row and column."""
 
     def count(self, column: str, texts: pa.Array) -> None:
         """The next rows of a column; `num_rows` stand before them."""
-        has_break = pc.match_substring(texts, "\n")
-        found = pc.sum(has_break).as_py() or 0
-        if found and self.first is None:
-            self.first = self.num_rows + pc.index(has_break, True).as_py(), column
-        self.num_values += found
+        counts = as_numpy(pc.count_substring(texts, "\n").fill_null(0))
+        self.num_values += int(np.count_nonzero(counts))
+        if counts.max(initial=0) > self.most:
+            self.most, self.longest = int(counts.max()), (self.num_rows + int(counts.argmax()), column)
 
     def notes(self, file: SourceFile) -> list[str]:
-        if self.first is None:
+        if self.num_values == 0:
             return []
-        row, column = self.first
+        row, column = self.longest
         return [
-            f"{file.path}: {self.num_values} values have line breaks, for example row {row}, column {column!r}; if "
-            "these are no texts of several lines, a quote is not closed there, and rows below it are lost"
+            f"{file.path}: values with line breaks: {self.num_values}, the longest, of {self.most + 1} lines, in row "
+            f"{row}, column {column!r}; if these are no texts, a quote is not closed there, and rows below it are lost"
         ]
 
     def refuse_open_quote(self, file: SourceFile, last: str | None) -> None:
