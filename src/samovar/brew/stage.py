@@ -206,7 +206,7 @@ def _brew_whole(job: Job) -> Brewed:
     fingerprints = job.fingerprints()
     plan = Plan(KIND, job.config, sources=_lineage(job, fingerprints))
     job.progress.begin("learning types")
-    dish = None if directory.is_finished else job.prepare()
+    dish = None if directory.is_finished else job.prepare()  # a mistake is told before there is a directory
     with _begun(directory, plan) as result:
         if dish is None or result.is_finished:
             return Brewed(job.directory, list_versions(directory.store)[-1], None, result.notes)
