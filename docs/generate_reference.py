@@ -129,6 +129,8 @@ def _show_type(entry: dict[str, Any], path: str, sections: _Sections) -> str:
 
 
 def _show_bound(entry: dict[str, Any]) -> str:
+    if "minimum" in entry and "maximum" in entry:
+        return f" from {entry['minimum']:g} to {entry['maximum']:g}"
     if "minimum" in entry:
         return f" ≥ {entry['minimum']:g}"
     if "exclusiveMinimum" not in entry:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samovar.brew.clock import Clock, Unit
-from samovar.errors import BadInput
+from samovar.errors import BadInput, ConfigError
 
 NOON = 1609502400  # 2021-01-01T12:00:00Z
 
@@ -36,6 +36,8 @@ def test_timestamps_dates_and_texts_are_utc_unless_a_zone_is_given() -> None:
     assert seconds([naive.date()], pa.date32()) == [NOON - 12 * 3600]
     texts = ["2021-01-01T12:00:00", "2021-01-01 12:00", None, "2021-01-01T15:00:00+03:00", "2021-01-01T12:00:00.5Z"]
     assert seconds(texts, pa.string()) == [NOON, NOON, None, NOON, NOON]
+    assert seconds(["2021-01-01", "2021-01-01 15:00+03"], pa.string()) == [NOON - 12 * 3600, NOON]
+    assert seconds(["2021-01-01"], pa.string(), timezone="Europe/Moscow") == [NOON - 15 * 3600]
     shifted = [NOON - 10800, NOON - 10800, None, NOON, NOON]
     assert seconds(texts, pa.string(), timezone="Europe/Moscow") == shifted
 
@@ -55,6 +57,8 @@ def test_an_hour_that_the_clock_shows_twice_or_never_is_the_earlier_one() -> Non
         ([10**15], pa.int64(), None, "has 1000000000000000, which is after the year 9999 in seconds or milliseconds"),
         ([NOON * 1000], pa.int64(), "seconds", ".*, which is after the year 9999 in seconds; .*: give time_unit"),
         ([2**64 - 1], pa.uint64(), None, "has 18446744073709551615, which is after"),
+        ([float("inf")], pa.float64(), None, "has inf, which is no time; expected finite numbers: mend the rows"),
+        ([0, float("-inf")], pa.float32(), "seconds", "has -inf, which is no time"),
         ([True], pa.bool_(), None, "has the type bool; expected numbers, timestamps or ISO texts: cast it"),
         ([NOON], pa.int64(), "timestamp", "has the type int64; expected timestamp: mend time_unit"),
         (["2021-01-01"], pa.string(), "seconds", "has the type string; expected numbers of seconds: leave time_unit"),
@@ -64,6 +68,17 @@ def test_an_hour_that_the_clock_shows_twice_or_never_is_the_earlier_one() -> Non
 def test_what_is_no_time_is_refused(values: list[Any], kind: pa.DataType, unit: Unit | None, message: str) -> None:
     with pytest.raises(BadInput, match=f"^time_field: column 't' {message}"):
         seconds(values, kind, unit)
+
+
+def test_a_clock_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigError, match="time_unit: found 'hours'; expected one of seconds, milliseconds, timestamp"):
+        Clock("t", "hours")  # type: ignore[arg-type]  # what a script may give
+    with pytest.raises(ConfigError, match="granularity: found 0; expected 1 second or more"):
+        Clock("t", granularity=0)
+
+
+def test_a_granule_of_more_than_an_hour_is_the_hour() -> None:
+    assert Clock("t", granularity=10**30).granules(pa.array([NOON + 3599])).to_pylist() == [NOON]
 
 
 @given(st.integers(-(10**10), 10**10), st.integers(1, 5000))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samovar.brew import formats
+from samovar.brew.factors import Factors, find_converters
 from samovar.brew.formats import read_in_order, scan_schema
 from samovar.brew.order import FILE, ROW
 from samovar.brew.sources import find_source, fingerprint
@@ -159,6 +160,83 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
         read_all(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        '1,a\n2,"oops\n3,b\n4,c\n',
+        '1,a\n2,"oops\r\n3,b\r\n4,c',
+        '1,a\n2,"oops\n3,""\n4,""b""\n',
+    ],
+)
+def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, name: str, rows: str) -> None:
+    with pa.output_stream(str(tmp_path / name)) as out:
+        out.write(f"n,x\n{rows}".encode())
+    with pytest.raises(BadInput, match=rf"{name}: row 1 opens a quote that is never closed, so that 2 more lines"):
+        read_all(tmp_path / name)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("text", ["a\nb", 'a"b\n', '"\n', "\n", "\n\n", 'a,"\n"', '\n"\n"'])
+def test_a_text_of_several_lines_at_the_end_is_a_text(tmp_path: Path, text: str, end: str) -> None:
+    escaped = text.replace('"', '""')
+    (tmp_path / "rows.csv").write_bytes(f'n,x\n1,"{escaped}"{end}'.encode())
+    assert read_all(tmp_path / "rows.csv")[1] == [{"n": 1, "x": text}]
+    (tmp_path / "rows.csv").write_bytes(f'x\n"{escaped}"{end}'.encode())
+    assert read_all(tmp_path / "rows.csv")[1] == [{"x": text}]
+
+
+def test_line_breaks_in_values_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [f"{number},word" for number in range(50)]
+    (tmp_path / "rows.csv").write_text("n,x\n" + "\n".join(rows) + "\n")
+    notes: list[str] = []
+    scan_schema(find_source(tmp_path / "rows.csv"), notes)
+    assert notes == []
+    rows[7], rows[20], rows[30] = '7,"oops', '20,oops"', '30,"two\nlines"'  # swallows twelve rows
+    (tmp_path / "rows.csv").write_text("n,x\n" + "\n".join(rows) + "\n")
+    for block_bytes in (1 << 20, 200):
+        monkeypatch.setattr(formats, "_BLOCK_BYTES", block_bytes)
+        notes = []
+        scan_schema(find_source(tmp_path / "rows.csv"), notes)
+        assert [note.partition("rows.csv: ")[2].partition(";")[0] for note in notes] == [
+            "values with line breaks: 2, the longest, of 14 lines, in row 7, column 'x'"
+        ]
+
+
+def test_json_files_without_lines_have_no_say_in_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    (tmp_path / "b.jsonl").write_text('{"x": 1}\n')
+    (tmp_path / "c.jsonl").write_text("\n \n")
+    assert read_all(str(tmp_path / "*")) == ({"x": "int64"}, [{"x": 1}])
+    with pytest.raises(BadInput, match=r"a.jsonl: no rows, or none"):
+        read_all(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("rows.csv", b"a,\xff\n1,2\n"), ("rows.jsonl", b'{"a": "\xff"}\n'), ("rows.jsonl", b'{"\xff": 1}\n')],
+)
+def test_what_is_not_utf8_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInput, match=rf"{name}: cannot be read as \w+ \('utf-8' codec .*\): expected UTF-8: convert"):
+        read_all(tmp_path / name)
+
+
+@pytest.mark.parametrize("doubled", ["1.csv", "2.csv", "2.parquet"])
+def test_a_name_that_stands_twice_is_refused_where_it_is_used(tmp_path: Path, doubled: str) -> None:
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n")
+    if doubled.endswith("csv"):
+        (tmp_path / doubled).write_text("a,b,a\n1,2,3\n")
+    else:
+        parquet.write_table(pa.Table.from_arrays([pa.array([1])] * 3, names=["a", "b", "a"]), tmp_path / doubled)
+    source = find_source(str(tmp_path / "*"))
+    schema = scan_schema(source)
+    assert find_converters(schema, Factors(categorical_factors=["b"]), "here")
+    assert [row["b"] for batch in read_in_order(source, schema, ["b"]) for row in batch.to_pylist()][:1] == [2]
+    with pytest.raises(BadInput, match=r"here: has two columns 'a' in one file; expected one: rename or remove"):
+        find_converters(schema, Factors(categorical_factors=["a"]), "here")
+
+
 def test_a_file_without_a_column_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n")
     source = find_source(tmp_path / "a.csv")
@@ -173,6 +251,7 @@ def test_a_file_without_a_column_is_named(tmp_path: Path) -> None:
         (".", r"source: .: is a folder, expected a file or a glob: name its files"),
         ("rows.xlsx", r"rows.xlsx: unknown kind of file, expected one of .parquet,"),
         ([], r"source: names no file"),
+        ("", r"source: names no file, expected one or more paths"),
     ],
 )
 def test_a_source_that_is_none_is_refused(tmp_path: Path, pattern: Any, message: str) -> None:

@@ -214,12 +214,6 @@ def test_joined_tables_give_the_columns_of_all(tmp_path: Path) -> None:
             {"keys": ["x"], "time_field": "t", "pivot_column": "p"},
             r"rows.parquet row 1: column 'p' is null; expected a value",
         ),
-        (
-            {"x": [1], "t": [5]},
-            {"keys": ["x"], "time_field": "t", "start_date": "2021-01-01"},
-            r"rows.parquet: no rows, or none between start_date and end_date",
-        ),
-        ({"x": pa.array([], pa.int64())}, {"keys": ["x"]}, r"rows.parquet: no rows, or none"),
         ({"x": [1]}, {"keys": ["x"], "time_field": "tme"}, "time_field: no column 'tme'; it has x"),
         (
             {"x": [1], "p": [0.5]},

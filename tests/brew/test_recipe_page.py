@@ -49,7 +49,7 @@ def test_the_errors_are_those_that_users_meet(keys: str, message: str) -> None:
 
 
 def test_the_errors_were_found() -> None:
-    assert len(ERRORS) == 15
+    assert len(ERRORS) == 17
 
 
 def _show(default: object) -> str:

@@ -14,8 +14,9 @@ from samovar.brew.order import DATE, GRANULAR
 from samovar.brew.recipe import Recipe
 from samovar.brew.stage import Brewed
 from samovar.cli.brew import brew as brew_command
-from samovar.errors import BadInput, ConfigError, Conflict, NotOurs
+from samovar.errors import BadInput, ConfigError, Conflict, LeaseHeld, NotOurs, UnknownKey
 from samovar.results import open_directory
+from samovar.store import LocalStore, take_lease
 from samovar.tables import Record, open_table
 from samovar.tables.hours import show_hour
 
@@ -87,18 +88,89 @@ def test_other_rows_or_another_recipe_are_another_table(tmp_path: Path) -> None:
         run(tmp_path)
 
 
-def test_a_mistake_leaves_no_directory_and_a_failure_no_table(tmp_path: Path) -> None:
-    write_rows(tmp_path, [NOON])
-    with pytest.raises(LookupError, match="no column 'idd'"):
-        run(tmp_path, categorical_factors=["idd"])
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"categorical_factors": ["idd"]}, "no column 'idd'"),
+        ({"categorical_factors": ["_hour"]}, "column '_hour': a table keeps its own column of that name"),
+        (
+            {"pivot_column": "id", "tables": [{"source": "rows.parquet", "categorical_factors": ["id"]}]},
+            "column 'id': comes from table 1 and from table 2",
+        ),
+        ({"categorical_factors": ["key:id"], "hashed_factors": ["id"], "keys": ["id"]}, "two columns .* 'key:id'"),
+    ],
+)
+def test_a_mistake_leaves_no_directory(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
+    names = ["time", "id", "_hour", "key:id"]
+    arrays = [pa.array([NOON]), pa.array(["x"] if "hashed_factors" in keys else [1]), pa.array([1]), pa.array([1])]
+    parquet.write_table(pa.Table.from_arrays(arrays, names=names), tmp_path / "rows.parquet")
+    with pytest.raises((ValueError, LookupError), match=message):
+        run(tmp_path, **keys)
     assert not (tmp_path / "table").exists()
+
+
+def test_a_failure_leaves_its_directory_to_a_mended_source_or_recipe(tmp_path: Path) -> None:
+    (tmp_path / "table" / "external_stuff").mkdir(parents=True)
+    (tmp_path / "table" / "external_stuff" / "mine.txt").write_text("kept")
+    for append in (False, True):
+        (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n,2\n")
+        with pytest.raises(BadInput, match="the time is null"):
+            run(tmp_path, append, source="rows.csv")
+        with pytest.raises(NotOurs, match="has no version yet"):
+            open_table(tmp_path / "table")
+        assert [path.name for path in (tmp_path / "table").glob("[!.]*")] == ["external_stuff"]
+    (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n")
     with pytest.raises(BadInput, match="no rows"):
-        run(tmp_path, end_date="2020-01-01")
-    with pytest.raises(NotOurs, match="has no version yet"):
-        open_table(tmp_path / "table")
-    status = open_directory(tmp_path / "table").status
-    assert status is not None
-    assert status.state == "failed"
+        run(tmp_path, source="rows.csv", end_date="2020-01-01", batch_size=7)
+    assert run(tmp_path, source="rows.csv", batch_size=3).tally is not None
+    assert times_in(tmp_path) == [[NOON]]
+    assert (tmp_path / "table" / "external_stuff" / "mine.txt").read_text() == "kept"
+
+
+def test_a_failure_leaves_earlier_versions_and_another_holder_alone(tmp_path: Path) -> None:
+    write_rows(tmp_path, [NOON])
+    run(tmp_path, append=True)
+    before = files_in(tmp_path / "table")
+    with pytest.raises(BadInput, match="no rows"):
+        run(tmp_path, append=True, start_date="2022-01-01")
+    assert files_in(tmp_path / "table") == before
+    assert run(tmp_path, append=True, end_date="2021-01-02", start_date="2021-01-01T13:00").version == 2
+    with take_lease(LocalStore(tmp_path / "other")), pytest.raises(LeaseHeld):
+        run(tmp_path, result="other")
+
+
+def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) -> None:
+    write_rows(tmp_path, [NOON])
+    (tmp_path / "quiet.jsonl").touch()
+    (tmp_path / "quiet.csv").write_text("time,id\n")
+    with pytest.raises(BadInput, match=r"quiet.jsonl: no rows, or none"):  # nothing is known of its columns yet
+        run(tmp_path, append=True, source="quiet.jsonl", end_date="2021-01-01T12:00")
+    run(tmp_path, append=True)
+    quiet = [("quiet.jsonl", 14), ("quiet.csv", 15), ("rows.parquet", 16)]
+    for version, (source, stop) in enumerate(quiet, 2):
+        keys = {"source": source, "start_date": "2021-01-01T13:00", "end_date": f"2021-01-01T{stop}:00"}
+        done = run(tmp_path, append=True, **keys)
+        assert done.tally is not None
+        assert (done.version, done.tally.num_rows) == (version, 0)
+        table = open_table(tmp_path / "table")
+        assert (table.complete_until, table.num_rows, list(table.hours)) == (NOON + (stop - 12) * 3600, 1, [NOON])
+        with pytest.raises(BadInput, match=rf"is complete until 2021-01-01T{stop}:00 already, and found no rows"):
+            run(tmp_path, append=True, **keys)
+    with pytest.raises(BadInput, match=r"quiet.jsonl: no rows, or none"):  # until when would it be complete?
+        run(tmp_path, append=True, source="quiet.jsonl")
+    write_rows(tmp_path, [NOON + 4 * 3600])
+    assert run(tmp_path, append=True).version == 5
+    assert times_in(tmp_path) == [[NOON], [NOON + 4 * 3600]]
+    assert [record.row for record in open_table(tmp_path / "table").read_rows([1, 0])] == [1, 0]
+
+
+def test_what_a_look_at_the_source_may_mend_is_told(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('time,id,price,note\n1609502400,1,,"a\nb"\n1609502401,2,3,\n1609502402,3,,\n')
+    notes = run(tmp_path, source="rows.csv", realvalue_factors=["price"]).notes
+    assert notes[0].startswith(
+        f"{tmp_path / 'rows.csv'}: values with line breaks: 1, the longest, of 2 lines, in row 0"
+    )
+    assert notes[1:] == ["nulls that became 0: price 2"]
 
 
 def test_a_brewing_that_failed_succeeds_when_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +267,32 @@ def test_format_tensor_table_takes_one_way_of_input(tmp_path: Path) -> None:
         brew.format_tensor_table(result_table=tmp_path / "made", src_table="x.parquet")
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"batch_size": 0}, "found batch_size=0; expected 1 or more"),
+        ({"compression": "zip"}, "compression: found 'zip'; expected 'zstd'"),
+        ({"converters": {}}, "found no converters; expected at least one column"),
+    ],
+)
+def test_the_functions_for_scripts_refuse_what_a_recipe_does(
+    tmp_path: Path, keys: dict[str, Any], message: str
+) -> None:
+    parquet.write_table(pa.table({"x": [3]}), tmp_path / "rows.parquet")
+    converters = brew.infer_converters(table=tmp_path / "rows.parquet", realvalue_factors=["x"])
+    given = {"converters": converters, **keys}
+    with pytest.raises(ConfigError, match=message):
+        brew.format_tensor_table(src_table=tmp_path / "rows.parquet", result_table=tmp_path / "made", **given)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(("options", "message"), [({}, "asks for no tokens"), ({"word": 1}, "word: unknown key")])
+def test_options_of_a_text_are_checked_for_scripts_too(tmp_path: Path, options: dict[str, int], message: str) -> None:
+    parquet.write_table(pa.table({"title": ["tea"]}), tmp_path / "rows.parquet")
+    with pytest.raises((ConfigError, UnknownKey), match=f"text_factors.title: {message}"):
+        brew.infer_converters(table=tmp_path / "rows.parquet", text_factors={"title": options})
+
+
 def test_rows_without_dates_make_an_offline_table(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"x": [3, 1, 3]}), tmp_path / "rows.parquet")
     converters = brew.infer_converters(table=tmp_path / "rows.parquet", realvalue_factors=["x"])
@@ -219,8 +317,8 @@ def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFix
     recipe = tmp_path / "clicks.json"
     recipe.write_text(json.dumps({**RECIPE, "pivot_column": "time", "granularity": 1}))
     brew_command(recipe, conf=['{"batch_size": 3}'])
-    assert "clicks: version 1, 3 rows in 1 minibatches" in capsys.readouterr().out
+    assert "clicks: version 1, 3 examples in 1 minibatch\n" in capsys.readouterr().out
     brew_command(recipe, conf=['{"batch_size": 3}'])
     assert "finished already, nothing to do" in capsys.readouterr().out
     brew_command(recipe, append=True, out=tmp_path / "live")
-    assert "live: version 1, 3 rows in 2 minibatches" in capsys.readouterr().out
+    assert "live: version 1, 3 examples in 2 minibatches" in capsys.readouterr().out

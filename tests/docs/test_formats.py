@@ -112,7 +112,10 @@ def test_another_reader_of_a_table_that_grows(quick_path: Path) -> None:
     for hour in range(3):
         write_log(quick_path / "log.jsonl", hour, 1)
         table = brew_table(quick_path, {**RECIPE, "time_field": "time"}, append=True)
-    assert len(assert_same_rows(table)) == 9
+    (quick_path / "log.jsonl").write_text("")
+    quiet = {**RECIPE, "time_field": "time", "end_date": "2026-01-01T05:00"}
+    assert len(assert_same_rows(brew_table(quick_path, quiet, append=True))) == 9
+    assert json.loads((table / "manifest/000004.json").read_text())["complete_until"] == 1_767_225_600 + 5 * 3600
 
 
 STATE: dict[str, Any] = {

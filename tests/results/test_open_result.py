@@ -94,10 +94,17 @@ def test_another_config_is_refused_and_the_difference_printed(store: Store) -> N
     with start(store):
         pass
     for config in ({**CONFIG, "lr": 0.2}, {**CONFIG, "lr": 0.2, "extra": 1}):
-        with pytest.raises(Conflict, match=r"belongs to another config(.|\n)*lr,0.1,0.2"):
+        with pytest.raises(
+            Conflict, match=r"belongs to another config(.|\n)*lr,0.1,0.2(.|\n)*, or remove it: it has no snapshot$"
+        ):
             start(store, config)
+    with start(store) as result:
+        result.restore()
+        result.save({}, 1)
+    with pytest.raises(Conflict, match=r"belongs to another config(.|\n)*or the config that it was made with$"):
+        start(store, {**CONFIG, "lr": 0.2})
     finish(store)
-    with pytest.raises(Conflict, match=r"belongs to another config"):
+    with pytest.raises(Conflict, match=r"belongs to another config(.|\n)*or the config that it was made with$"):
         start(store, {**CONFIG, "lr": 0.2})
 
 

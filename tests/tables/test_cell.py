@@ -10,7 +10,7 @@ from samovar.errors import BadInput, ConfigError
 from samovar.native import RowDecoder
 from samovar.tables import Bag, ColumnSchema, Compression, Ids
 from samovar.tables.cell import decoded_bytes, encode_cell, place_cell
-from samovar.tables.record import RecordValue, make_values
+from samovar.tables.record import RecordValue, make_rows
 from samovar.tables.schema import Value
 
 COMPRESSIONS = ["zstd", "zstd:1", "lz4", "none"]
@@ -29,7 +29,8 @@ def decode(*cells: bytes) -> list[RecordValue]:
         data += placed
     decoded = RowDecoder(1 << 20).decode(data, np.array(places, np.uint64).reshape(-1, 2), max_bytes=LARGE)
     names = [str(index) for index in range(len(cells))]
-    return list(make_values(names, decoded, data).values())
+    (values,) = make_rows(names, decoded, data, 1)
+    return list(values.values())
 
 
 def round_trip(column: ColumnSchema, value: Value, compression: str) -> RecordValue:
@@ -139,7 +140,7 @@ def test_uncompressed_cells_are_views_of_the_source() -> None:
     cell = encode_cell(REAL, np.arange(4, dtype=np.float32), Compression.parse("none"))
     source = bytearray(place_cell(cell, 0))
     decoded = RowDecoder(1 << 20).decode(source, np.array([[0, len(source)]], np.uint64), max_bytes=LARGE)
-    tensor = make_values(["c"], decoded, source)["c"]
+    tensor = next(make_rows(["c"], decoded, source, 1))["c"]
     assert isinstance(tensor, torch.Tensor)
     source[-4:] = np.float32(9).tobytes()
     assert tensor.tolist() == [0, 1, 2, 9]

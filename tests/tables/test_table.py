@@ -176,7 +176,9 @@ def test_a_manifest_that_was_not_committed_does_not_count(store: Store) -> None:
 
 
 def test_many_files_are_one_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_writer, "CHUNKS_PER_FILE", 2 * len(SCHEMA.columns))
+    monkeypatch.setattr(
+        table_writer, "CHUNKS_PER_FILE", 3 * (len(SCHEMA.columns) + 2) - 1
+    )  # _hour and _num_examples too
     monkeypatch.setattr(table_writer, "ROWS_PER_GROUP", 3)
     table = make_table(store, 20)
     assert [entry.num_rows for entry in table.manifests[0].segment.files] == [6, 6, 6, 2]

@@ -361,6 +361,6 @@ def test_on_a_terminal_there_is_a_progress_bar(folder: Path) -> None:
     os.close(outer)
     assert child.wait() == 0
     text = b"".join(parts).decode()
-    assert "rows/s" in text
+    assert "examples/s" in text
     assert "loss" in text
     assert "epoch 3 of 3" in text

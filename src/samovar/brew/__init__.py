@@ -1,4 +1,5 @@
-"""Brewing: raw rows → tensor table. Recipe, converters, time, groups, joins, text, engines."""
+"""Brewing: raw rows → tensor table. Recipe, converters, time, groups, joins, text, engines. Knows no models and no
+training, nor how cells lie in files."""
 
 from samovar.brew import text
 from samovar.brew.dish import TableConfig, infer_converters

@@ -1,7 +1,7 @@
 """A column of times as seconds since 1970 UTC, and as granules of their hour. Knows no files and no engine."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from samovar.brew.ragged import as_numpy
-from samovar.errors import BadInput
+from samovar.errors import BadInput, ConfigError
 
 HOUR_SECONDS = 3600
 Unit = Literal["seconds", "milliseconds", "timestamp"]
 
 _MILLISECONDS_FROM = 10**11  # as seconds the year 5138, as milliseconds March 1973
 _END_OF_TIME = 253402300800  # the year 10000
-_ZONE = r"\d[ ]?(Z|[+-]\d\d(:?\d\d)?)$"
+_ZONE = r"[T ]\d[\d:.]*[ ]?(Z|[+-]\d\d(:?\d\d)?)$"  # after a time: the day of a bare date looks like one
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -34,6 +34,12 @@ class Clock:
     start: int | None = None
     """Rows from this second on, and before `stop`."""
     stop: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.unit not in get_args(Unit):
+            raise ConfigError(f"time_unit: found {self.unit!r}; expected one of {', '.join(get_args(Unit))}: mend it")
+        if self.granularity < 1:
+            raise ConfigError(f"granularity: found {self.granularity}; expected 1 second or more: mend it")
 
     def seconds(self, times: pa.Array) -> pa.Array:
         """Whole seconds, rounded down; null stays null."""
@@ -54,13 +60,15 @@ class Clock:
         """Rounded down to a multiple of the granularity, counted from the start of the hour."""
         numbers = as_numpy(seconds.fill_null(0))
         in_hour = numbers % HOUR_SECONDS
-        return pa.array(numbers - in_hour + in_hour // self.granularity * self.granularity, mask=_nulls(seconds))
+        granule = min(self.granularity, HOUR_SECONDS)
+        return pa.array(numbers - in_hour + in_hour // granule * granule, mask=_nulls(seconds))
 
     def _from_numbers(self, times: pa.Array) -> pa.Array:
         is_null = as_numpy(pc.is_null(times, nan_is_null=True))
         numbers = as_numpy(times.fill_null(0))
         if numbers.dtype.kind == "f":
             numbers = np.where(is_null, 0, numbers)
+        self._refuse_infinite(numbers)
         far = np.abs(numbers.astype(np.float64)) >= _MILLISECONDS_FROM
         if self.unit is None:
             seconds = np.where(far, numbers // 1000, numbers // 1)
@@ -88,6 +96,12 @@ class Clock:
         except pa.ArrowInvalid as error:
             raise self._wrong(f"has a text that is no time ({error})", "ISO texts", "mend the rows") from None
         return pc.coalesce(self._from_timestamps(naive), self._from_timestamps(zoned))
+
+    def _refuse_infinite(self, numbers: NDArray[Any]) -> None:
+        is_finite = np.isfinite(numbers)
+        if not is_finite.all():
+            found = f"has {numbers[int(is_finite.argmin())]}, which is no time"
+            raise self._wrong(found, "finite numbers", "mend the rows, or leave them out")
 
     def _refuse_far(self, seconds: NDArray[Any], numbers: NDArray[Any]) -> None:
         far = np.abs(seconds.astype(np.float64)) >= _END_OF_TIME

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from samovar.brew.ragged import Lengths, Ragged, as_numpy, count_in_each, depth_of, longest, spread, unnest
+from samovar.brew.ragged import Ragged, as_numpy, count_in_each, depth_of, longest, spread, unnest
 from samovar.brew.text import tokens
 from samovar.errors import BadInput
 from samovar.native import hash_array
@@ -141,7 +141,7 @@ class RealConverter(Converter):
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> NDArray[np.float32]:
         ragged = unnest(array)
         values = _to_floats(ragged.values)
-        shape = self.shape or tuple(map(_first_length, ragged.lengths, ragged.nulls))
+        shape = self.shape or tuple(length or 0 for length in ragged.first_lengths)
         for level in range(len(shape)):
             self._refuse_other_lengths(ragged, level, shape, locate)
         if all(is_null is None for is_null in ragged.nulls):
@@ -217,8 +217,3 @@ def _to_floats(values: pa.Array) -> NDArray[np.float32]:
         values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
     with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite, as in torch
         return as_numpy(values).astype(np.float32, copy=False)
-
-
-def _first_length(lengths: Lengths, is_null: NDArray[np.bool_] | None) -> int:
-    known = lengths if is_null is None else lengths[~is_null]
-    return int(known[0]) if len(known) else 0

@@ -13,7 +13,7 @@ from samovar.brew.formats import count_rows, read_in_order, scan_schema
 from samovar.brew.minibatches import Ingredient, make_schema
 from samovar.brew.order import GRANULAR, Order
 from samovar.brew.progress import Progress
-from samovar.brew.recipe import Recipe, RecipeTable
+from samovar.brew.recipe import Recipe, RecipeTable, TextOptions
 from samovar.brew.shapes import with_shapes
 from samovar.brew.sizes import parse_size
 from samovar.brew.sources import Source, find_source
@@ -30,6 +30,11 @@ class Dish:
     compression: str
     num_rows: Callable[[], int | None] = lambda: None
     """How many there will be, where that is known once they are sorted."""
+    notes: Sequence[str] = ()
+    """What the user should look at in the sources."""
+
+    def __post_init__(self) -> None:
+        _ = self.schema  # columns that do not go together are a mistake from the start
 
     @property
     def schema(self) -> TableSchema:
@@ -48,9 +53,10 @@ def prepare_recipe(
     engine.progress = progress
     seed = recipe.shuffle.seed if recipe.shuffle else None
     ingredients = []
+    notes: list[str] = []
     for key, table in _tables(recipe).items():
         source, factors = sources[key], table.factors
-        schema = engine.scan_schema(source)
+        schema = engine.scan_schema(source, notes)
         converters = with_shapes(find_converters(schema, factors, source.name), source, schema)
         query = make_query(source, schema, tuple(factors.columns), recipe.order, recipe.clock, seed)
         ingredients.append(Ingredient(source, engine.sorted(query), converters))
@@ -58,7 +64,7 @@ def prepare_recipe(
     def num_rows() -> int | None:
         return None if progress is None else _count(recipe, sources["source"], progress)
 
-    return Dish(ingredients, recipe.order, recipe.batch_size, recipe.compression, num_rows)
+    return Dish(ingredients, recipe.order, recipe.batch_size, recipe.compression, num_rows, notes)
 
 
 def _count(recipe: Recipe, source: Source, progress: Progress) -> int | None:
@@ -86,12 +92,15 @@ def infer_converters(
     keys: Sequence[str] = (),
 ) -> dict[str, Converter]:
     """One converter a column, from the types of a table."""
+    texts = {
+        column: TextOptions.load(options, f"text_factors.{column}") for column, options in (text_factors or {}).items()
+    }
     factors = Factors(
         categorical_factors,
         realvalue_factors,
         unravelled_categorical_factors,
         hashed_factors,
-        text_factors or {},
+        {column: options.model_dump() for column, options in texts.items()},
         keys,
     )
     source = find_source(table, text_columns=factors.text_columns)

@@ -1,5 +1,6 @@
 """Which columns become what: the lists of factors, checked against a schema, give one converter a column."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -71,7 +72,14 @@ def find_converters(schema: pa.Schema, factors: Factors, where: str) -> dict[str
     made = [*_make_factors(schema, factors, where), *_make_keys(schema, factors, where)]
     if not made:
         raise ConfigError(f"{where}: no factors and no keys, expected at least one column: fill categorical_factors")
-    return {converter.name: converter for converter in made}
+    by_name = {converter.name: converter for converter in made}
+    if len(by_name) < len(made):
+        name = next(name for name, count in Counter(each.name for each in made).items() if count > 1)
+        raise ConfigError(
+            f"{where}: two columns would be called {name!r}, because a key that is also a factor gets that name: "
+            "rename the column, or leave the key out"
+        )
+    return by_name
 
 
 def require_column(schema: pa.Schema, column: str, where: str) -> pa.DataType:
@@ -79,6 +87,8 @@ def require_column(schema: pa.Schema, column: str, where: str) -> pa.DataType:
         best = nearest(column, schema.names)
         cure = f"did you mean {best!r}?" if best else "mend the name, or add the column to every file"
         raise UnknownColumn(f"{where}: no column {column!r}; it has {', '.join(schema.names)}: {cure}")
+    if schema.names.count(column) > 1:
+        raise BadInput(f"{where}: has two columns {column!r} in one file; expected one: rename or remove the other")
     return schema.field(column).type
 
 
@@ -120,7 +130,11 @@ def _number_type(schema: pa.Schema, column: str, factors: str, where: str) -> pa
         if depth_of(kind) > 0:
             cure = "move it to hashed_factors (each string is an id)"
     elif types.is_floating(leaf) or types.is_decimal(leaf):
-        cure = "" if is_real else "ids are integers: move it to realvalue_factors, or cast it"
+        cure = (
+            ""
+            if is_real
+            else "ids are integers from -2**63 to 2**64 - 1: move it to realvalue_factors, or mend what is none"
+        )
     elif not (types.is_integer(leaf) or types.is_boolean(leaf) or types.is_null(leaf)):
         cure = "cast it to a number, or move it to keys"
     elif depth_of(kind) > MAX_DEPTH:

@@ -4,6 +4,7 @@ Text formats are read twice: once to learn the narrowest type that holds every v
 integer beyond 2**63 is exact wherever in the file it stands.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -16,29 +17,43 @@ import pyarrow.parquet as parquet
 from pyarrow import types
 
 from samovar.brew.learned_types import FALSE_WORDS, TRUE_WORDS, Learned, learn_array, learn_texts
+from samovar.brew.line_breaks import LineBreaks
 from samovar.brew.order import FILE, ROW
 from samovar.brew.ragged import is_list, leaf_of
-from samovar.brew.sources import Source, SourceFile
+from samovar.brew.sources import ROWS_PER_BATCH, Source, SourceFile, no_rows
 from samovar.errors import BadInput, UnknownColumn
 
 _BLOCK_BYTES = 8 << 20
-_ROWS_PER_BATCH = 8192
+_UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 
 
-def scan_schema(source: Source) -> pa.Schema:
-    """The columns that every file has, each with one type for all of them."""
+def scan_schema(source: Source, notes: list[str] | None = None) -> pa.Schema:
+    """The columns that every file has, each with one type for all of them; a name that a file has twice stands twice.
+    `notes` gets what the user should look at."""
     learned: dict[str, Learned] = {}
     fixed: dict[str, tuple[pa.DataType, SourceFile]] = {}
     names: list[str] | None = None
+    doubled: set[str] = set()
     for file in source.files:
         try:
-            here = _learn_file(file, source, learned, fixed)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            here = _learn_file(file, source, learned, fixed, [] if notes is None else notes)
+        except (*_UNREADABLE, UnicodeDecodeError) as error:
             raise _unreadable(file, error) from None
-        names = here if names is None else [name for name in names if name in here]
+        if here is None:
+            continue
+        doubled |= {name for name, count in Counter(here).items() if count > 1}
+        names = list(dict.fromkeys(here)) if names is None else [name for name in names if name in here]
+    if names is None:
+        raise no_rows([source])
     if not names:
         raise BadInput(f"{source.name}: its files have no column in common, expected the same columns in all of them")
+    names += [name for name in names if name in doubled]
     return pa.schema([(name, _decide(name, learned.get(name), fixed.get(name), source)) for name in names])
+
+
+def has_no_lines(source: Source) -> bool:
+    """Whether all files are JSON lines and have none: there is no row, nor a column to check."""
+    return all(file.format == "json" and next(_json_blocks(file), None) is None for file in source.files)
 
 
 def read_in_order(
@@ -81,7 +96,7 @@ def read_file(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
         for batch in readers[file.format](file, schema):
             yield conform(batch, schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except _UNREADABLE as error:
         raise _unreadable(file, error) from None
 
 
@@ -122,28 +137,47 @@ def _learn_file(
     source: Source,
     learned: dict[str, Learned],
     fixed: dict[str, tuple[pa.DataType, SourceFile]],
-) -> list[str]:
-    """The names of its columns; what is known of their types goes into `learned` and `fixed`."""
+    notes: list[str],
+) -> list[str] | None:
+    """The names of its columns, None if it has no line; what is known of their types goes into `learned`, `fixed`."""
     if file.format == "csv":
-        names = _csv_names(file)
-        for name in names:
-            learned.setdefault(name, Learned.text() if name in source.text_columns else Learned())
-        for batch in _open_csv(file, dict.fromkeys(names, pa.string())):
-            for name in names:
-                learned[name] = learned[name].or_text(learn_texts(batch.column(name), learned[name]))
-        return names
+        return _learn_csv(file, source, learned, notes)
     if file.format == "json":
-        seen: dict[str, None] = {}
-        for block in _json_blocks(file):
-            for name, found in _learn_json_block(block).items():
-                learned[name] = learned.get(name, Learned()).strictly(found, f"{file.path}: column {name!r}")
-                seen[name] = None
-        return list(seen)
+        return _learn_json(file, learned)
     schema = parquet.read_schema(file.path) if file.format == "parquet" else _arrow_reader(file).schema
     for field in schema:
         before, where = fixed.get(field.name, (pa.null(), file))
         fixed[field.name] = (_widest(before, plain(field.type), field.name, where, file), file)
     return list(schema.names)
+
+
+def _learn_csv(file: SourceFile, source: Source, learned: dict[str, Learned], notes: list[str]) -> list[str]:
+    names = _csv_names(file)
+    breaks = LineBreaks()
+    last = pa.scalar(None, pa.string())
+    for name in names:
+        learned.setdefault(name, Learned.text() if name in source.text_columns else Learned())
+    for batch in _open_csv(file, dict.fromkeys(names, pa.string())):
+        for name in dict.fromkeys(names):
+            learned[name] = learned[name].or_text(learn_texts(batch.column(name), learned[name]))
+            if learned[name].leaf == "string":
+                breaks.count(name, batch.column(name))
+        breaks.num_rows += batch.num_rows
+        last = batch.column(names[-1])[-1] if batch.num_rows else last
+    breaks.refuse_open_quote(file, last.as_py())
+    notes += breaks.notes(file)
+    return names
+
+
+def _learn_json(file: SourceFile, learned: dict[str, Learned]) -> list[str] | None:
+    seen: dict[str, None] | None = None
+    for block in _json_blocks(file):
+        seen = {} if seen is None else seen
+        str(block, "utf-8")  # Arrow's reader takes any bytes
+        for name, found in _learn_json_block(block).items():
+            learned[name] = learned.get(name, Learned()).strictly(found, f"{file.path}: column {name!r}")
+            seen[name] = None
+    return None if seen is None else list(seen)
 
 
 def _decide(
@@ -197,7 +231,7 @@ def _parses_as(block: pa.Buffer, name: str, kind: pa.DataType) -> bool:
 def _read_parquet(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with parquet.ParquetFile(file.path) as opened:
         _require(file, schema, opened.schema_arrow.names)
-        yield from opened.iter_batches(_ROWS_PER_BATCH, columns=schema.names)
+        yield from opened.iter_batches(ROWS_PER_BATCH, columns=schema.names)
 
 
 def _read_arrow(file: SourceFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -301,4 +335,9 @@ def _require(file: SourceFile, schema: pa.Schema, names: Sequence[str]) -> None:
 
 
 def _unreadable(file: SourceFile, error: Exception) -> BadInput:
-    return BadInput(f"{file.path}: cannot be read as {file.format} ({error}): mend the file, or leave it out")
+    cure = "mend the file, or leave it out"
+    if isinstance(error, UnicodeDecodeError):
+        cure = "expected UTF-8: convert the file, for example with iconv"
+    elif "straddling object" in str(error):  # a row of more than a block
+        cure = "look for a quote that is never closed"
+    return BadInput(f"{file.path}: cannot be read as {file.format} ({error}): {cure}")

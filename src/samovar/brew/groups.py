@@ -6,8 +6,9 @@ hour 10:00                                        hour 11:00
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,8 @@ class Tally:
     num_short_batches: int = 0
     num_spanning_pivots: int = 0
     """Groups whose pivot was met in the granule before too: rows of one pivot that were not kept together."""
+    num_zeroed: Counter[str] = field(default_factory=Counter)
+    """By real-valued column: nulls, which became zeros."""
 
     def count(self, cut: Cut, batch_size: int) -> None:
         self.num_rows += cut.rows.num_rows

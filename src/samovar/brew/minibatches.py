@@ -35,11 +35,11 @@ def make_schema(converters: Sequence[Mapping[str, Converter]], order: Order) -> 
     columns = [converter for table in converters for converter in table.values()]
     homes: dict[str, int] = {}
     for number, table in enumerate(converters, 1):
-        for converter in table.values():
-            if homes.setdefault(converter.column, number) != number:
+        for name in {name for each in table.values() for name in (each.column, each.name)}:
+            if homes.setdefault(name, number) != number:
                 raise ConfigError(
-                    f"column {converter.column!r}: comes from table {homes[converter.column]} and from table {number}, "
-                    "expected one of them: remove it from the other"
+                    f"column {name!r}: comes from table {homes[name]} and from table {number}, expected one of them: "
+                    "remove it from the other"
                 )
     return TableSchema(tuple(converter.schema for converter in columns), order.key)
 
@@ -47,7 +47,7 @@ def make_schema(converters: Sequence[Mapping[str, Converter]], order: Order) -> 
 def make_minibatches(
     ingredients: Sequence[Ingredient], order: Order, batch_size: int, tally: Tally
 ) -> Generator[Minibatch]:
-    """All rows, each once. An error if there is none: an empty table is a mistake."""
+    """All rows, each once."""
     with ExitStack() as stack:
         streams = []
         for number, each in enumerate(ingredients):
@@ -57,20 +57,20 @@ def make_minibatches(
         for piece in cut(join(streams, order.key), order, batch_size, tally):
             values: dict[str, Value] = {}
             for number, each in enumerate(ingredients):
-                values |= _convert(piece, each, number)
+                values |= _convert(piece, each, number, tally)
             yield Minibatch(piece.hour, piece.rows.num_rows, values)
-    if tally.num_rows == 0:
-        names = ", ".join(each.source.name for each in ingredients)
-        raise BadInput(f"{names}: no rows, or none between start_date and end_date; expected some: check the source")
 
 
-def _convert(piece: Cut, ingredient: Ingredient, number: int) -> dict[str, Value]:
+def _convert(piece: Cut, ingredient: Ingredient, number: int, tally: Tally) -> dict[str, Value]:
     locate = partial(_locate, piece.rows, ingredient.source, number)
     names = piece.rows.schema.names
-    return {
-        name: _convert_column(converter, piece.rows.column(names.index(converter.column)), locate)
-        for name, converter in ingredient.converters.items()
-    }
+    values = {}
+    for name, converter in ingredient.converters.items():
+        array = piece.rows.column(names.index(converter.column))
+        values[name] = _convert_column(converter, array, locate)
+        if converter.kind == "real" and array.null_count > 0:
+            tally.num_zeroed[name] += array.null_count
+    return values
 
 
 def _convert_column(converter: Converter, array: pa.Array, locate: Locate) -> Value:

@@ -21,6 +21,15 @@ class Ragged:
     nulls: tuple[NDArray[np.bool_] | None, ...]
     """Which lists of each level are null; None when none is."""
 
+    @property
+    def first_lengths(self) -> list[int | None]:
+        """Of the first list of each level that is there; None where a level has none."""
+        known = [
+            lengths if is_null is None else lengths[~is_null]
+            for lengths, is_null in zip(self.lengths, self.nulls, strict=True)
+        ]
+        return [int(lengths[0]) if len(lengths) else None for lengths in known]
+
 
 def unnest(array: pa.Array) -> Ragged:
     lengths: list[Lengths] = []

@@ -1,13 +1,14 @@
 """The recipe of a tensor table: the config of `samovar brew`. Knows its keys and what they exclude; opens no files."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from samovar.brew.clock import Clock
 from samovar.brew.factors import Factors, find_repeated
 from samovar.brew.order import Order
 from samovar.brew.sizes import parse_size
+from samovar.brew.text import MAX_RUN
 from samovar.brew.time import parse_range
 from samovar.config import Schema
 from samovar.errors import ConfigError
@@ -15,9 +16,9 @@ from samovar.tables.cell import Compression
 
 
 class TextOptions(Schema):
-    words: PositiveInt | None = None
+    words: Annotated[int, Field(ge=1, le=MAX_RUN)] | None = None
     """Words, and runs of up to so many neighbouring words."""
-    ngrams: PositiveInt | None = None
+    ngrams: Annotated[int, Field(ge=1, le=MAX_RUN)] | None = None
     """Runs of so many characters."""
     lower: bool = True
     """Whether capitals count as small letters."""
@@ -30,7 +31,7 @@ class TextOptions(Schema):
 
 
 class ShuffleOptions(Schema):
-    seed: NonNegativeInt = 0
+    seed: int = Field(default=0, ge=0, lt=2**64)
     """Another seed, another order."""
 
 
@@ -135,8 +136,8 @@ class Recipe(RecipeTable):
     def _misplaced(self) -> list[str]:
         is_online = self.time_field is not None
         problems = []
-        for name in ("time_unit", "timezone", "start_date", "end_date"):
-            if getattr(self, name) is not None and not is_online:
+        for name in ("time_unit", "timezone", "start_date", "end_date", "datetime_format", "granularity"):
+            if name in self.model_fields_set and getattr(self, name) is not None and not is_online:
                 problems.append(f"{name} stands without time_field, expected both: name the column, or remove {name}")
         if self.shuffle is not None and is_online:
             problems.append(

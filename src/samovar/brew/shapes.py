@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from samovar.brew.converters import Converter, RealConverter
 from samovar.brew.formats import read_file
-from samovar.brew.ragged import unnest
+from samovar.brew.ragged import depth_of, unnest
 from samovar.brew.sources import Source
 
 
@@ -31,12 +31,6 @@ def _is_unknown(converter: Converter) -> bool:
 
 
 def _shape(array: pa.Array) -> tuple[int, ...] | None:
-    """Lengths of the first lists of each level that are there; None if a level has none."""
-    ragged = unnest(array)
-    shape = []
-    for lengths, is_null in zip(ragged.lengths, ragged.nulls, strict=True):
-        known = lengths if is_null is None else lengths[~is_null]
-        if len(known) == 0:
-            return None
-        shape.append(int(known[0]))
-    return tuple(shape)
+    """Of the first lists that are there; None if a level has none."""
+    known = [length for length in unnest(array).first_lengths if length is not None]
+    return tuple(known) if len(known) == depth_of(array.type) else None

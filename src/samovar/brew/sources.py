@@ -24,6 +24,7 @@ _SUFFIXES: dict[str, Format] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+ROWS_PER_BATCH = 8192  # of a stream of rows: what readers and engines hand on at a time
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _PIECE_BYTES = 1 << 22
 
@@ -56,11 +57,16 @@ def find_source(
 ) -> Source:
     """The files that paths or globs name, relative to `folder`, sorted by path, each once."""
     listed = [patterns] if isinstance(patterns, str | os.PathLike) else list(patterns)
-    paths = {path for pattern in listed for path in _expand(str(pattern), folder)}
-    if not paths:
+    if not listed or "" in map(str, listed):
         raise BadInput("source: names no file, expected one or more paths or globs: fill it")
+    paths = {path for pattern in listed for path in _expand(str(pattern), folder)}
     files = tuple(SourceFile(path, _format_of(path)) for path in sorted(paths, key=lambda path: path.as_posix()))
     return Source(", ".join(map(str, listed)), files, frozenset(text_columns))
+
+
+def no_rows(sources: Sequence[Source]) -> BadInput:
+    names = ", ".join(source.name for source in sources)
+    return BadInput(f"{names}: no rows, or none between start_date and end_date; expected some: check the source")
 
 
 def fingerprint(path: Path, watch: Callable[[int], None] = lambda num_bytes: None) -> dict[str, str | int]:
@@ -93,6 +99,6 @@ def _format_of(path: Path) -> Format:
     suffix = suffixes[-2] if is_compressed and len(suffixes) > 1 else (suffixes or [""])[-1]
     found = _SUFFIXES.get(suffix)
     if found is None or (is_compressed and found not in ("csv", "json")):
-        cure = "rename or convert it (.csv and .jsonl may also end in .gz, .bz2, .zst)"
+        cure = "rename or convert it (.csv and .jsonl may also end in .gz, .bz2, .zst, .lz4)"
         raise BadInput(f"source: {path}: unknown kind of file, expected one of {', '.join(_SUFFIXES)}: {cure}")
     return found

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +17,28 @@ from samovar.brew.clock import HOUR_SECONDS
 from samovar.brew.converters import Converter
 from samovar.brew.dish import Dish, TableConfig, find_order, find_recipe_sources, open_table, prepare_recipe
 from samovar.brew.engines import find_engine
+from samovar.brew.formats import has_no_lines
 from samovar.brew.groups import Tally
 from samovar.brew.minibatches import make_minibatches
 from samovar.brew.progress import Progress
 from samovar.brew.recipe import Recipe
 from samovar.brew.sizes import parse_size
-from samovar.brew.sources import Source, fingerprint
+from samovar.brew.sources import Source, fingerprint, no_rows
 from samovar.brew.time import PathLike
 from samovar.config import flatten
-from samovar.errors import BadInput, ConfigError, Conflict
+from samovar.errors import BadInput, ConfigError, Conflict, SamovarError
 from samovar.results import OpenResult, Plan, ResultDirectory, begin
 from samovar.results import Source as LineageSource
-from samovar.store import LocalStore
+from samovar.results.directory import CONFIG, ENVIRONMENT
+from samovar.results.lineage import FILE as LINEAGE
+from samovar.results.status import FILE as STATUS
+from samovar.store import LocalStore, take_lease
 from samovar.tables.cell import Compression
 from samovar.tables.hours import show_hour
-from samovar.tables.manifest import Manifest, commit_manifest, list_versions, read_manifests, table_inventory
-from samovar.tables.schema import Minibatch
+from samovar.tables.manifest import FOLDER as MANIFESTS
+from samovar.tables.manifest import Manifest, Segment, commit_manifest, list_versions, read_manifests, table_inventory
+from samovar.tables.schema import Minibatch, TableSchema
+from samovar.tables.writer import FOLDER as SEGMENTS
 from samovar.tables.writer import write_segment
 
 KIND = "table"
@@ -75,7 +81,7 @@ class _Version:
 
     before: Sequence[Manifest]
     table_id: str
-    brewed_from: Any
+    fingerprints: Any
     is_live: bool = False
     stop: int | None = None
     """The hour before which a live table will be complete; None: the end of its last hour with rows."""
@@ -88,6 +94,35 @@ class _Version:
     def first_row(self) -> int:
         last = self.before[-1].segment if self.before else None
         return last.first_row + last.num_rows if last else 0
+
+    @property
+    def starts_at(self) -> int | None:
+        """The hour before which a live table is complete already."""
+        return self.before[-1].complete_until if self.before else None
+
+    @property
+    def can_be_empty(self) -> bool:
+        """Whether hours without rows are something to tell: until when the table is complete."""
+        return bool(self.before) and self.stop is not None
+
+    def manifest(self, schema: TableSchema, compression: str, segment: Segment) -> Manifest:
+        complete_until = self.stop
+        if self.is_live and self.stop is None:
+            last = segment.hours[-1].hour
+            assert last is not None
+            complete_until = last + HOUR_SECONDS
+        brewed_from = {"sources": self.fingerprints}
+        return Manifest(self.number, self.table_id, schema, compression, segment, complete_until, brewed_from)
+
+    def without_rows(self, where: str) -> Manifest:
+        assert self.stop is not None
+        if self.starts_at is not None and self.stop <= self.starts_at:
+            raise BadInput(
+                f"{where}: is complete until {show_hour(self.starts_at)} already, and found no rows; expected rows, or "
+                "a later end_date: there is nothing to append"
+            )
+        last = self.before[-1]
+        return self.manifest(last.schema, last.compression, Segment(self.number, self.first_row, 0, 0, (), (), {}))
 
 
 def brew(
@@ -139,6 +174,14 @@ def format_tensor_table(
             "format_tensor_table: expected src_table with converters, or source_table_configs, and not both: give one"
         )
 
+    if batch_size < 1:
+        raise ConfigError(f"format_tensor_table: found batch_size={batch_size}; expected 1 or more: mend it")
+    Compression.parse(compression)
+    if not all(table.converters for table in tables):
+        raise ConfigError(
+            "format_tensor_table: found no converters; expected at least one column: use infer_converters"
+        )
+
     def prepare() -> Dish:
         order = find_order(tables, pivot_column, stability_column)
         engine = find_engine("duckdb", parse_size(memory_limit))
@@ -164,7 +207,7 @@ def _brew_whole(job: Job) -> Brewed:
     plan = Plan(KIND, job.config, sources=_lineage(job, fingerprints))
     job.progress.begin("learning types")
     dish = None if directory.is_finished else job.prepare()  # a mistake is told before there is a directory
-    with begin(directory, plan) as result:
+    with _begun(directory, plan) as result:
         if dish is None or result.is_finished:
             return Brewed(job.directory, list_versions(directory.store)[-1], None, result.notes)
         result.restore()
@@ -172,7 +215,7 @@ def _brew_whole(job: Job) -> Brewed:
         if not list_versions(directory.store):  # a kill may have come between the manifest and the finish
             _write(result, dish, _Version([], directory.id, fingerprints), tally, job.progress)
         result.finish(None, {"version": 1}, table_inventory(directory.store))
-        return Brewed(job.directory, 1, tally, result.notes)
+        return Brewed(job.directory, 1, tally, [*result.notes, *_notes(dish, tally)])
 
 
 def _brew_more(job: Job, stop: int | None) -> Brewed:
@@ -181,53 +224,75 @@ def _brew_more(job: Job, stop: int | None) -> Brewed:
     config = {key: value for key, value in job.config.items() if key not in _NOT_OF_A_LIVE_TABLE}
     fingerprints = job.fingerprints()
     job.progress.begin("learning types")
-    dish = job.prepare()
-    with begin(directory, Plan(KIND, {"live": True, **config})) as result:
+    is_empty = stop is not None and all(map(has_no_lines, job.sources.values())) and list_versions(directory.store)
+    dish = None if is_empty else job.prepare()
+    with _begun(directory, Plan(KIND, {"live": True, **config})) as result:
         result.restore()
         before = read_manifests(directory.store) if list_versions(directory.store) else []
         table_id = before[0].table_id if before else _digest([directory.id, fingerprints])
         version, tally = _Version(before, table_id, fingerprints, True, stop), Tally()
-        _write(result, dish, version, tally, job.progress)
-        return Brewed(job.directory, version.number, tally, result.notes)
+        if dish is None:
+            commit_manifest(directory.store, result.commit, version.without_rows(directory.name))
+        else:
+            _write(result, dish, version, tally, job.progress)
+        return Brewed(job.directory, version.number, tally, [*result.notes, *_notes(dish, tally)])
+
+
+@contextmanager
+def _begun(directory: ResultDirectory, plan: Plan) -> Iterator[OpenResult]:
+    """The directory, to work in. A failure before the table's first version leaves it empty, so that a mended recipe
+    or source does not meet another one's directory."""
+    result = begin(directory, plan)
+    try:
+        with result:
+            yield result
+    except Exception:  # one that was interrupted is stopped, and goes on
+        with suppress(SamovarError):  # the failure itself is told; who took the directory over keeps it
+            _empty(directory)
+        raise
+
+
+def _empty(directory: ResultDirectory) -> None:
+    """Remove what a brewing made and nothing else. The store's own folder stays: its epoch shuts late writers out."""
+    with take_lease(directory.store):
+        if list_versions(directory.store) or directory.is_finished:
+            return
+        for name in (CONFIG, LINEAGE, ENVIRONMENT, STATUS):
+            directory.store.remove(name)
+        for name in (SEGMENTS, MANIFESTS):
+            directory.store.remove_tree(name)
 
 
 def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, progress: Progress) -> None:
     """One segment, and the manifest that makes it count."""
-    store = result.directory.store
-    schema, compression = dish.schema, Compression.parse(dish.compression)
-    complete_until = None
-    if version.before:
-        complete_until = version.before[-1].complete_until
-        if version.before[-1].schema != schema:
-            raise Conflict(
-                f"{store.name}: has other columns than this recipe makes, expected the same: brew a new table"
-            )
-    store.remove_tree(f"segments/{version.number:06d}")  # what a killed brewing left
+    store, schema = result.directory.store, dish.schema
+    store.remove_tree(f"{SEGMENTS}/{version.number:06d}")  # what a killed brewing left
     with closing(make_minibatches(dish.ingredients, dish.order, dish.batch_size, tally)) as rows:
         segment = write_segment(
             store,
             schema,
-            _watched(_after(rows, complete_until, store.name), tally, dish, progress),
+            _watched(_fitting(rows, version, schema, store.name), tally, dish, progress),
             number=version.number,
             first_row=version.first_row,
-            compression=compression,
+            compression=Compression.parse(dish.compression),
         )
-    if version.is_live:
-        last = segment.hours[-1].hour
-        assert last is not None
-        complete_until = version.stop if version.stop is not None else last + HOUR_SECONDS
-    brewed_from = {"sources": version.brewed_from}
-    manifest = Manifest(
-        version.number, version.table_id, schema, dish.compression, segment, complete_until, brewed_from
-    )
+    if segment.num_rows > 0:
+        manifest = version.manifest(schema, dish.compression, segment)
+    elif version.can_be_empty:
+        manifest = version.without_rows(store.name)
+    else:
+        raise no_rows([each.source for each in dish.ingredients])
     commit_manifest(store, result.commit, manifest)
 
 
-def _after(rows: Iterator[Minibatch], complete_until: int | None, where: str) -> Iterator[Minibatch]:
+def _fitting(rows: Iterator[Minibatch], version: _Version, schema: TableSchema, where: str) -> Iterator[Minibatch]:
+    """The same rows; an error at the first that the table's earlier versions do not allow."""
     for row in rows:
-        if complete_until is not None and row.hour is not None and row.hour < complete_until:
+        if version.before and version.before[-1].schema != schema:
+            raise Conflict(f"{where}: has other columns than this recipe makes, expected the same: brew a new table")
+        if version.starts_at is not None and row.hour is not None and row.hour < version.starts_at:
             raise BadInput(
-                f"{where}: is complete until {show_hour(complete_until)}, and found a row of the hour "
+                f"{where}: is complete until {show_hour(version.starts_at)}, and found a row of the hour "
                 f"{show_hour(row.hour)}; expected later rows only: give start_date, or leave the old files out"
             )
         yield row
@@ -240,6 +305,12 @@ def _watched(rows: Iterator[Minibatch], tally: Tally, dish: Dish, progress: Prog
             progress.begin("writing", dish.num_rows())
         progress.reach(tally.num_rows)
         yield row
+
+
+def _notes(dish: Dish | None, tally: Tally) -> list[str]:
+    zeroed = ", ".join(f"{name} {count}" for name, count in sorted(tally.num_zeroed.items()))
+    notes = [] if dish is None else list(dish.notes)
+    return [*notes, f"nulls that became 0: {zeroed}"] if zeroed else notes
 
 
 def _lineage(job: Job, fingerprints: Mapping[str, Any]) -> list[LineageSource]:

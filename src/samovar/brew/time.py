@@ -16,7 +16,7 @@ from samovar.brew.engines import Query, find_engine
 from samovar.brew.factors import require_column
 from samovar.brew.order import ADDED, FILE, ROW, Order, checked
 from samovar.brew.sizes import parse_size
-from samovar.brew.sources import Source, find_source
+from samovar.brew.sources import Source, find_source, no_rows
 from samovar.errors import BadInput, ConfigError, Conflict
 
 _ROWS_PER_GROUP = 1 << 16
@@ -67,6 +67,8 @@ def make_query(
     for name in set(schema.names) & set(ADDED):
         if name in columns:
             raise BadInput(f"{source.name}: has a column {name!r}, which brewing itself makes: rename it")
+    for name in columns:
+        require_column(schema, name, source.name)
     if clock is not None:
         require_column(schema, clock.field, f"{source.name}: time_field")
     for role, column in (("pivot_column", order.pivot), ("stability_column", order.stability)):
@@ -125,7 +127,7 @@ def _write_parquet(result: Path, batches: Iterator[pa.RecordBatch], source: Sour
     unfinished = result.with_name(f".{result.name}.{os.getpid()}")
     first = next(batches, None)
     if first is None:
-        raise BadInput(f"{source.name}: no rows, or none between start_date and end_date; expected some: check it")
+        raise no_rows([source])
     try:
         with parquet.ParquetWriter(unfinished, first.schema, compression="zstd") as writer:
             for rows in _row_groups(itertools.chain([first], batches)):

@@ -75,7 +75,7 @@ class Progress(Callback):
 
     def _facts(self, run: Run) -> str:
         seconds = max(self._clock() - self._begun, 1e-9)
-        facts = [f"{(run.num_examples - self._examples_before) / seconds:,.0f} rows/s"]
+        facts = [f"{(run.num_examples - self._examples_before) / seconds:,.0f} examples/s"]
         if run.mean_loss is not None:
             facts.append(f"loss {run.mean_loss:.5f}")
         if self._snapshot_age is not None:

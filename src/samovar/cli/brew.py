@@ -44,10 +44,15 @@ def brew(
         print(f"{done.directory}: finished already, nothing to do")
         return
     tally = done.tally
-    print(f"{done.directory}: version {done.version}, {tally.num_rows} rows in {tally.num_batches} minibatches")
+    examples, minibatches = _count(tally.num_rows, "example"), _count(tally.num_batches, "minibatch", "es")
+    print(f"{done.directory}: version {done.version}, {examples} in {minibatches}")
     print(f"short minibatches: {tally.num_short_batches}")
     if tally.num_spanning_pivots:
         print(f"groups that go on in the next granule and are not kept together there: {tally.num_spanning_pivots}")
+
+
+def _count(number: int, noun: str, ending: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else ending}"
 
 
 def _answer(done: "Brewed") -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Configs: read, overridden, checked, compared, and read by code under the eye of a ledger."""
+"""Configs: read, overridden, checked, compared, and read by code under the eye of a ledger. Knows no section of any
+command: each room has the schema of its own."""
 
 from samovar.config.diff import Diff, flat_diff, flatten, to_csv
 from samovar.config.document import dump_config, parse_config, read_config

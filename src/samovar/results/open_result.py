@@ -382,9 +382,11 @@ def _refuse_foreign(directory: ResultDirectory) -> None:
 def _check_config(directory: ResultDirectory, plan: Plan) -> list[str]:
     found = compare(directory.config, plan.config, directory.lineage.inputs, plan.lineage.inputs)
     if found.conflicts.rows:
+        is_bare = not (directory.is_finished or directory.is_live or committed_snapshots(directory.store))
         raise Conflict(
             f"{directory.name}: belongs to another config; expected the same one. The difference:\n"
             f"{to_csv(found.conflicts)}Use another directory, or the config that it was made with"
+            f"{', or remove it: it has no snapshot' if is_bare else ''}"
         )
     return [f"{key} differs from when this began: {old} → {new}" for key, (old, new) in found.allowed.rows.items()]
 

@@ -16,10 +16,8 @@ from samovar.errors import AlreadyExists
 from samovar.store.faults import store_error
 from samovar.tables.bag import Bag
 from samovar.tables.record import Record, RecordValue
-from samovar.tables.schema import ColumnSchema, TableSchema
+from samovar.tables.schema import HOUR, ColumnSchema, TableSchema
 from samovar.tables.table import Table
-
-HOUR = "_hour"
 
 
 def export_rows(table: Table, path: Path) -> int:

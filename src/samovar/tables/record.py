@@ -53,12 +53,6 @@ class Record(Mapping[str, RecordValue]):
         return f"Record(row {self.row}, {self.num_examples} examples, {', '.join(self._values)})"
 
 
-def make_values(names: Sequence[str], decoded: DecodedRow, source: Any) -> dict[str, RecordValue]:
-    """Tensors over one decoded minibatch."""
-    (values,) = make_rows(names, decoded, source, 1)
-    return values
-
-
 def make_rows(
     names: Sequence[str], decoded: DecodedRow, source: Any, num_rows: int
 ) -> Iterator[dict[str, RecordValue]]:

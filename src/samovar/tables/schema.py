@@ -8,7 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from samovar.errors import BadInput
+
 Kind = Literal["categorical", "real", "key"]
+HOUR, NUM_EXAMPLES = "_hour", "_num_examples"  # columns that every table has beside its own
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,12 @@ class TableSchema:
 
     columns: tuple[ColumnSchema, ...]
     sort_key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in {HOUR, NUM_EXAMPLES}.intersection(self.names):
+            raise BadInput(
+                f"column {name!r}: a table keeps its own column of that name; expected another: rename yours"
+            )
 
     @property
     def names(self) -> list[str]:

@@ -20,9 +20,9 @@ from samovar.store import Store
 from samovar.tables.cell import Compression, decoded_bytes, encode_cell, place_cell
 from samovar.tables.manifest import FileEntry, HourEntry, Segment
 from samovar.tables.parquet import MAGIC, Chunk, Column, Footer, page_header
-from samovar.tables.schema import Minibatch, TableSchema
+from samovar.tables.schema import HOUR, NUM_EXAMPLES, Minibatch, TableSchema
 
-HOUR, NUM_EXAMPLES = "_hour", "_num_examples"
+FOLDER = "segments"
 NO_HOUR = -(2**63)  # in the plain column of an offline table
 MAX_ROW_BYTES = 100_000_000
 MAX_ROW_MEMORY = 1_000_000_000  # of a row that is decoded: what a reader can be made to take
@@ -52,14 +52,12 @@ def write_segment(
     threads: int = 2,
 ) -> Segment:
     """Write all minibatches; gives the segment that a manifest may name."""
-    for name in {HOUR, NUM_EXAMPLES}.intersection(schema.names):
-        raise BadInput(f"column {name!r}: a table keeps its own column of that name; expected another: rename yours")
     tally = _Tally(first_row)
     files: list[FileEntry] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
         rows = _encode_rows(schema, minibatches, compression, pool, ahead=2 * threads)
-        for index, file_rows in enumerate(_cut_files(rows, len(schema.columns))):
-            path = f"segments/{number:06d}/{index:04d}.parquet"
+        for index, file_rows in enumerate(_cut_files(rows, len(schema.columns) + 2)):
+            path = f"{FOLDER}/{number:06d}/{index:04d}.parquet"
             files.append(_write_file(store, path, schema, file_rows, tally))
     return Segment(
         number,

@@ -1,5 +1,6 @@
 """Contract tests and fault-making disks that ship: a new store subclasses `StoreContract`, a new callback
-`CallbackContract`. Needs pytest."""
+`CallbackContract`, a new brewing engine `samovar.testing.engine.EngineContract`. Needs pytest; knows the seams, and no
+implementation."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

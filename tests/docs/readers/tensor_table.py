@@ -39,8 +39,17 @@ def read_table(directory: Path) -> Iterator[Row]:
         manifest = json.loads((directory / f"manifest/{number:06d}.json").read_text())
         assert (manifest["format"], manifest["version"]) == (1, number)
         columns = [column["name"] for column in manifest["schema"]["columns"]]
+        _check_segment(manifest["segment"])
         for file in manifest["segment"]["files"]:
             yield from _read_file((directory / file["path"]).read_bytes(), file, columns)
+
+
+def _check_segment(segment: dict[str, Any]) -> None:
+    row = segment["first_row"]
+    for hour in segment["hours"]:
+        assert hour["first_row"] == row
+        row += hour["num_rows"]
+    assert row - segment["first_row"] == segment["num_rows"] == sum(file["num_rows"] for file in segment["files"])
 
 
 def _read_file(data: bytes, file: dict[str, Any], columns: list[str]) -> Iterator[Row]:
@@ -54,9 +63,20 @@ def _read_file(data: bytes, file: dict[str, Any], columns: list[str]) -> Iterato
     for hour, num_examples in heads:
         values = {}
         for name in columns:
-            offset, size, _ = next(cells)
-            values[name] = read_cell(data[offset : offset + size])
+            offset, size, decoded = next(cells)
+            cell = data[offset : offset + size]
+            assert compute_decoded(cell) == decoded
+            values[name] = read_cell(cell)
         yield Row(None if hour == -(2**63) else hour, num_examples, values)
+
+
+def compute_decoded(cell: bytes) -> int:
+    layout, len_width, rank = cell[5], cell[8], cell[9]
+    num_ids, num_distinct, _, raw_size = struct.unpack_from("<QIIQ", cell, 24)
+    num_lengths = math.prod(struct.unpack_from(f"<{rank}I", cell, 12)) if len_width else 0
+    if layout == IDS:
+        return int(8 * num_ids + 4 * num_lengths)
+    return int(8 * num_distinct + 4 * num_ids + 4 * num_lengths if layout == DISTINCT else raw_size)
 
 
 def read_cell(cell: bytes) -> Any:

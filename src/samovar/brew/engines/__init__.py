@@ -1,4 +1,4 @@
-"""Who sorts: the seam, and one module an engine."""
+"""Who sorts: the seam, and one module an engine. Knows no converters, no minibatches and no tables that are written."""
 
 from samovar.brew.engines.base import Engine, Query, find_engine
 

@@ -68,8 +68,9 @@ class Engine(ABC):
     """Who wants to know how far a sort is."""
 
     @abstractmethod
-    def scan_schema(self, source: Source) -> pa.Schema:
-        """The columns that every file of a source has, with one type for all files."""
+    def scan_schema(self, source: Source, notes: list[str] | None = None) -> pa.Schema:
+        """The columns that every file of a source has, with one type for all files. `notes` gets what the user should
+        look at."""
 
     @abstractmethod
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:

@@ -21,12 +21,11 @@ from samovar.brew.engines.base import Engine, Query
 from samovar.brew.formats import conform, read_in_order, scan_schema
 from samovar.brew.order import DATE, FILE, GRANULAR, ROW, SHUFFLE
 from samovar.brew.progress import Progress
-from samovar.brew.sources import Source, SourceFile
+from samovar.brew.sources import ROWS_PER_BATCH, Source, SourceFile
 from samovar.errors import BadInput, SamovarError, StoreError
 
 DEFAULT_MEMORY_LIMIT_BYTES = 2 * 10**9
 _BYTES_PER_THREAD = 256 * 10**6
-_ROWS_PER_BATCH = 8192
 _OWN_COLUMNS = ("filename", "file_index", "file_row_number")
 _LOOKS_LIKE_GLOB = re.compile(r"[*?\[\]{}]")
 
@@ -36,8 +35,8 @@ class DuckDBEngine(Engine):
         self._memory_limit_bytes = memory_limit_bytes or DEFAULT_MEMORY_LIMIT_BYTES
         self._temp_folder = temp_folder
 
-    def scan_schema(self, source: Source) -> pa.Schema:
-        return scan_schema(source)
+    def scan_schema(self, source: Source, notes: list[str] | None = None) -> pa.Schema:
+        return scan_schema(source, notes)
 
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
         if not query.order.key:  # the files' own order needs no sort
@@ -51,7 +50,7 @@ class DuckDBEngine(Engine):
             stack.callback(session.end)
             try:
                 session.begin()
-                reader = connection.sql(session.sql()).to_arrow_reader(_ROWS_PER_BATCH)
+                reader = connection.sql(session.sql()).to_arrow_reader(ROWS_PER_BATCH)
                 schema = _output_schema(query, reader.schema)
                 for batch in reader:
                     yield conform(batch.rename_columns(schema.names), schema)

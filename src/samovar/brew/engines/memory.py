@@ -8,17 +8,15 @@ import pyarrow.compute as pc
 from samovar.brew.engines.base import Engine, Query
 from samovar.brew.formats import read_in_order, scan_schema
 from samovar.brew.order import DATE, FILE, GRANULAR, ROW, SHUFFLE
-from samovar.brew.sources import Source
-
-_ROWS_PER_BATCH = 8192
+from samovar.brew.sources import ROWS_PER_BATCH, Source
 
 
 class MemoryEngine(Engine):
     def __init__(self, memory_limit_bytes: int | None = None) -> None:
         """The limit is for engines that can keep it: this one takes what the rows need."""
 
-    def scan_schema(self, source: Source) -> pa.Schema:
-        return scan_schema(source)
+    def scan_schema(self, source: Source, notes: list[str] | None = None) -> pa.Schema:
+        return scan_schema(source, notes)
 
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
         batches = list(read_in_order(query.source, query.schema, query.read_columns))
@@ -31,7 +29,7 @@ class MemoryEngine(Engine):
         if query.order.key:
             rows = rows.take(_sorted_indices(rows.select(query.order.key)))
         wanted = [*query.columns, *query.added_columns]
-        yield from rows.select(wanted).combine_chunks().to_batches(_ROWS_PER_BATCH)
+        yield from rows.select(wanted).combine_chunks().to_batches(ROWS_PER_BATCH)
 
 
 def _add(rows: pa.Table, query: Query) -> pa.Table:
