@@ -213,6 +213,36 @@ def test_a_live_table_grows_by_whole_hours_and_refuses_old_rows(tmp_path: Path) 
         run(tmp_path, append=True, batch_size=3)
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_an_hour_of_whole_or_missing_numbers_makes_no_other_column(tmp_path: Path, ending: str) -> None:
+    prices: list[list[float | None]] = [[2.5, 1.5], [7, 8], [None, None], [1, 0.5]]
+    keys: dict[str, Any] = {"realvalue_factors": ["price"], "categorical_factors": ["ad"], "keys": ["time"]}
+    for hour, pair in enumerate(prices):
+        ad = None if hour == 2 else 5
+        rows = [{"time": NOON + 3600 * hour + at, "ad": ad, "price": price} for at, price in enumerate(pair)]
+        (tmp_path / f"{hour}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        lines = [",".join("" if value is None else str(value) for value in row.values()) for row in rows]
+        (tmp_path / f"{hour}.csv").write_text("\n".join(["time,ad,price", *lines]) + "\n")
+    for start in (0, 1):  # doubles first, or integers first
+        for version, hour in enumerate(range(start, 4), 1):
+            done = run(tmp_path, True, f"from {start}", source=f"{hour}.{ending}", **keys)
+            assert done.version == version
+        records = open_table(tmp_path / f"from {start}").read(["price"])
+        found = [column(record, "price").tolist() for record in records]
+        assert found == [[price or 0 for price in pair] for pair in prices[start:]]
+
+
+def test_another_column_of_a_live_table_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"time,id,hit\n{NOON},5,6\n")
+    (tmp_path / "b.csv").write_text(f"time,id,hit\n{NOON + 3600},{2**64 - 1},7\n")
+    (tmp_path / "c.csv").write_text(f"time,id,hit\n{NOON + 7200},5,six\n")
+    keys = ["time", "hit"]
+    run(tmp_path, True, source="a.csv", keys=keys)
+    assert run(tmp_path, True, source="b.csv", keys=keys).version == 2  # an id is 64 bits
+    with pytest.raises(Conflict, match="column 'hit' is int64 in the table and string in the source; expected the col"):
+        run(tmp_path, True, source="c.csv", keys=keys)
+
+
 def test_only_a_table_of_hours_can_grow(tmp_path: Path) -> None:
     write_rows(tmp_path, [NOON])
     with pytest.raises(ConfigError, match="--append: the recipe has no time_field"):

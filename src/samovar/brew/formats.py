@@ -143,7 +143,7 @@ def _learn_file(
     if file.format == "csv":
         return _learn_csv(file, source, learned, notes)
     if file.format == "json":
-        return _learn_json(file, learned)
+        return _learn_json(file, source, learned)
     schema = parquet.read_schema(file.path) if file.format == "parquet" else _arrow_reader(file).schema
     for field in schema:
         before, where = fixed.get(field.name, (pa.null(), file))
@@ -156,7 +156,7 @@ def _learn_csv(file: SourceFile, source: Source, learned: dict[str, Learned], no
     breaks = LineBreaks()
     last = pa.scalar(None, pa.string())
     for name in names:
-        learned.setdefault(name, Learned.text() if name in source.text_columns else Learned())
+        learned.setdefault(name, Learned.text() if name in source.text_columns else _known(name, source))
     for batch in _open_csv(file, dict.fromkeys(names, pa.string())):
         for name in dict.fromkeys(names):
             learned[name] = learned[name].or_text(learn_texts(batch.column(name), learned[name]))
@@ -169,15 +169,20 @@ def _learn_csv(file: SourceFile, source: Source, learned: dict[str, Learned], no
     return names
 
 
-def _learn_json(file: SourceFile, learned: dict[str, Learned]) -> list[str] | None:
+def _learn_json(file: SourceFile, source: Source, learned: dict[str, Learned]) -> list[str] | None:
     seen: dict[str, None] | None = None
     for block in _json_blocks(file):
         seen = {} if seen is None else seen
         str(block, "utf-8")  # Arrow's reader takes any bytes
         for name, found in _learn_json_block(block).items():
-            learned[name] = learned.get(name, Learned()).strictly(found, f"{file.path}: column {name!r}")
+            before = learned.get(name, _known(name, source))
+            learned[name] = before.strictly(found, f"{file.path}: column {name!r}")
             seen[name] = None
     return None if seen is None else list(seen)
+
+
+def _known(name: str, source: Source) -> Learned:
+    return Learned.from_name(source.known_types.get(name, ""))
 
 
 def _decide(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -39,6 +40,14 @@ class Learned:
     @classmethod
     def text(cls) -> Learned:
         return cls("string")
+
+    @classmethod
+    def from_name(cls, name: str) -> Learned:
+        """Of a type as Arrow prints it; of one that texts do not have nothing is learned."""
+        leaves: list[Leaf] = ["uint63", "uint64", "double", "bool", "string"]
+        word = re.split(r"[ <]", name.rstrip(">"))[-1]
+        leaf = next((leaf for leaf in leaves if str(_TYPES[leaf]) == word), None)
+        return cls() if leaf is None else cls(leaf, name.count("list<"))
 
     @property
     def type(self) -> pa.DataType:

@@ -2,8 +2,8 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -44,6 +44,9 @@ class Source:
     files: tuple[SourceFile, ...]
     text_columns: frozenset[str] = frozenset()
     """Columns of CSV files that are texts even where they look like numbers."""
+    known_types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What columns were in the earlier versions of a table that grows, as `source_type` of its schema says. An hour of
+    whole prices, or of none, does not make another column of them."""
 
     def locate(self, file: int, row: int) -> str:
         """A row, as the user finds it."""

@@ -7,9 +7,10 @@ segments/000001/…       the rows
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from samovar.results import Source as LineageSource
 from samovar.results.directory import CONFIG, ENVIRONMENT
 from samovar.results.lineage import FILE as LINEAGE
 from samovar.results.status import FILE as STATUS
-from samovar.store import LocalStore, take_lease
+from samovar.store import LocalStore, Store, take_lease
 from samovar.tables.cell import Compression
 from samovar.tables.hours import show_hour
 from samovar.tables.manifest import FOLDER as MANIFESTS
@@ -42,6 +43,9 @@ from samovar.tables.writer import FOLDER as SEGMENTS
 from samovar.tables.writer import write_segment
 
 KIND = "table"
+_ALIKE = {"real": re.compile("double|u?int64"), "categorical": re.compile("u?int64")}
+"""Types of numbers that make no other column, by its kind."""
+_NOTHING = re.compile("(?!)")
 _NOT_OF_A_LIVE_TABLE = ("source", "start_date", "end_date")  # each append has its own
 
 
@@ -137,6 +141,9 @@ def brew(
     """`config` is the recipe as it was given; its relative paths begin at `folder`."""
     progress = progress or Progress()
     sources = find_recipe_sources(recipe, folder)
+    if append:
+        known = _known_types(LocalStore(result))
+        sources = {key: replace(source, known_types=known) for key, source in sources.items()}
     kept = _with_paths({key: value for key, value in config.items() if key != "result"}, folder)
     job = Job(result, kept, sources, lambda: prepare_recipe(recipe, sources, progress=progress), progress)
     if not append:
@@ -218,6 +225,13 @@ def _brew_whole(job: Job) -> Brewed:
         return Brewed(job.directory, 1, tally, [*result.notes, *_notes(dish, tally)])
 
 
+def _known_types(store: Store) -> dict[str, str]:
+    """Of the columns of a table that is there already."""
+    versions = list_versions(store)
+    columns = read_manifests(store)[-1].schema.columns if versions else ()
+    return {column.name: column.source_type for column in columns}
+
+
 def _brew_more(job: Job, stop: int | None) -> Brewed:
     """A live table: each call adds a version of whole hours, and none finishes it."""
     directory = ResultDirectory(LocalStore(job.directory))
@@ -288,14 +302,33 @@ def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, prog
 def _fitting(rows: Iterator[Minibatch], version: _Version, schema: TableSchema, where: str) -> Iterator[Minibatch]:
     """The same rows; an error at the first that the table's earlier versions do not allow."""
     for row in rows:
-        if version.before and version.before[-1].schema != schema:
-            raise Conflict(f"{where}: has other columns than this recipe makes, expected the same: brew a new table")
+        if version.before and (problem := _differs(version.before[-1].schema, schema)):
+            raise Conflict(
+                f"{where}: {problem}; expected the columns that it has: mend the source, or brew a new table"
+            )
         if version.starts_at is not None and row.hour is not None and row.hour < version.starts_at:
             raise BadInput(
                 f"{where}: is complete until {show_hour(version.starts_at)}, and found a row of the hour "
                 f"{show_hour(row.hour)}; expected later rows only: give start_date, or leave the old files out"
             )
         yield row
+
+
+def _differs(old: TableSchema, new: TableSchema) -> str | None:
+    """In what the columns of a new version are others. Real ones are kept as floats, and ids as 64 bits, whatever
+    numbers they were."""
+    before, after = ({column.name: column for column in schema.columns} for schema in (old, new))
+    for name in [*before, *(name for name in after if name not in before)]:
+        if name not in after or name not in before:
+            return f"column {name!r} is only in {'the table' if name in before else 'what this recipe makes'}"
+        left, right = before[name], after[name]
+        alike = _ALIKE.get(left.kind, _NOTHING)
+        types = [alike.sub("number", column.source_type) for column in (left, right)]
+        if (left.kind, left.rank, types[0]) != (right.kind, right.rank, types[1]):
+            return f"column {name!r} is {left.source_type} in the table and {right.source_type} in the source"
+    if (old.names, old.sort_key) != (new.names, new.sort_key):
+        return "this recipe gives its columns or its rows another order"
+    return None
 
 
 def _watched(rows: Iterator[Minibatch], tally: Tally, dish: Dish, progress: Progress) -> Iterator[Minibatch]:
