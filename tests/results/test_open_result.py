@@ -445,6 +445,36 @@ with begin(ResultDirectory(LocalStore(sys.argv[1])), Plan("model", {})) as resul
     assert float(done.stdout) < 64 + 64  # the half array must be copied once
 
 
+class Meanwhile(MemoryStore):
+    """Something happens just before the next file is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act: Callable[[], None] | None = None
+
+    def map(self, path: str) -> memoryview:
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        return super().map(path)
+
+
+def test_a_model_that_goes_on_while_it_is_looked_at_is_found() -> None:
+    store = Meanwhile()
+    with start(store) as result:
+        result.restore()
+        result.save({"w": 1}, None)
+
+        def save_thrice() -> None:
+            for number in (2, 3, 4):
+                result.save({"w": number}, None)
+
+        store.act = save_thrice
+        assert ResultDirectory(store).load_model().tree == {"w": 4}
+        store.act = lambda: result.finish({"w": 5}, None)
+        assert ResultDirectory(store).load_model().tree == {"w": 5}
+
+
 # A holder that sleeps too long
 
 

@@ -171,11 +171,14 @@ class ResultDirectory:
                 )
             return Snapshot(0, read_state(self.store, "model", inventory), finished["position"], inventory)
         problems = []
-        for name in committed_snapshots(self.store):
+        names = committed_snapshots(self.store)
+        for name in names:
             try:
                 return read_snapshot(self.store, name)
             except Damaged as error:
                 problems.append(str(error))
+        if self.is_finished or committed_snapshots(self.store) != names:  # it went on while we looked
+            return self.load_model()
         raise NotOurs(
             f"{self.name}: has no model yet ({'; '.join(problems) or 'no snapshot'}); expected a finished directory or "
             "one with a snapshot: let it run first"
