@@ -115,6 +115,21 @@ def test_a_script_that_cannot_be_used_makes_nothing(folder: Path, script: str, e
     assert not (folder / "numbers").exists()
 
 
+@pytest.mark.parametrize(
+    ("script", "who"),
+    [
+        ("import sys\nsys.exit(0)", "the script called sys.exit(0)"),
+        ("def main(params, out):\n    exit()", "main called"),
+    ],
+)
+def test_a_script_that_ends_the_process_has_failed(folder: Path, script: str, who: str) -> None:
+    write_stage(folder, "numbers", script, {})
+    ended = run(folder, "numbers")
+    assert ended.code == 1
+    assert f"{folder}/numbers.py: {who}" in ended.output
+    assert not (folder / "numbers").exists() or open_directory(folder / "numbers").condition == "failed"
+
+
 def test_a_warning_names_the_key_that_was_probably_meant(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    fist = 1\n")
     assert "did not read fist: did you mean 'first'?" in run_well(folder, "numbers", conf={"fist": 5})

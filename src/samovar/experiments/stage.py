@@ -26,6 +26,7 @@ from samovar.experiments.raw_files import KEY as RAW
 from samovar.experiments.script_text import ScriptText, read_text
 from samovar.pipelines.drift import Earlier, find_earlier, judge_changes, judge_defaults
 from samovar.pipelines.effective import choose_threads
+from samovar.pipelines.exits import no_exit
 from samovar.pipelines.request import Request
 from samovar.pipelines.script import load_script
 from samovar.results import Plan, ResultDirectory, Source, begin
@@ -83,7 +84,8 @@ def run_stage(request: Request) -> Ran:
         if result.is_finished:
             return Ran(request.out, True, result.notes)
         result.restore()
-        ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
+        with no_exit(request.script.path, "main"):
+            ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
         notes += _remarks(effective, ledger, earlier, notes)
         result.write_params(ledger.to_dict())
         result.adopt_files()

@@ -15,13 +15,14 @@ from tests.experiments.queue.fleet import (
     metrics,
     run_here,
     start_worker,
+    toy_command,
     toy_task,
 )
 from tests.experiments.queue.postgres import PostgresServer
 from tests.waiting import wait_until
 
 from samovar.errors import QueueGone
-from samovar.experiments.queue import Outcome, Queue, Task, open_queue
+from samovar.experiments.queue import Outcome, Queue, Task, Worker, open_queue
 from samovar.results import open_directory
 from samovar.store import lease_state
 
@@ -79,6 +80,39 @@ def test_a_failure_is_tried_again_behind_the_others_and_keeps_error_and_log(queu
     run_here(queue)
     assert queue.job(breaks.id).state == "done"
     assert metrics(breaks.task.out)[1]["began_at"] == 1  # it went on from the snapshot before the failure
+
+
+@on_sqlite
+def test_an_exit_code_of_0_without_a_finished_directory_is_a_failure(queue: Queue, quick_path: Path) -> None:
+    queue.add([toy_task(quick_path, "lazy", {"says_nothing_and_leaves": True}, max_attempts=2)])
+    run_here(queue)
+    [job] = queue.jobs()
+    assert (job.state, job.attempts, job.exit_code) == ("failed", 2, 0)
+    assert job.error == "exit code 0, but there is no finished result: it said nothing"
+
+
+@on_sqlite
+def test_a_job_whose_folder_is_gone_is_done_where_its_config_stands(queue: Queue, quick_path: Path) -> None:
+    queue.add([replace(toy_task(quick_path, "moved"), folder=str(quick_path / "gone"))])
+    run_here(queue)
+    assert [(job.state, job.error) for job in queue.jobs()] == [("done", None)]
+
+
+@on_sqlite
+def test_a_job_whose_process_cannot_be_started_fails_alone(queue: Queue, quick_path: Path) -> None:
+    """A log that cannot be written, a machine without processes left: the worker goes on with the next job."""
+    bad = replace(toy_task(quick_path, "bad", max_attempts=2), kind="impossible")
+    queue.add([bad, toy_task(quick_path, "good")])
+
+    def command(task: Task) -> list[str]:
+        too_long = ["x" * (1 << 22)] if task.kind == "impossible" else []  # more than Linux lets a process have
+        return [*toy_command(task), *too_long]
+
+    Worker(queue, "here", lambda line: None, make_command=command).run_until_empty()
+    impossible, good = queue.jobs()
+    assert (impossible.state, impossible.attempts, good.state) == ("failed", 2, "done")
+    assert impossible.error is not None
+    assert impossible.error.startswith("its process could not be started: [Errno 7] Argument list too long")
 
 
 @on_sqlite

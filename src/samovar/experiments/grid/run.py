@@ -92,7 +92,7 @@ def _task(experiment: Experiment, request: Request, part: Part) -> Task:
 
 def _do(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequest, show: Show) -> None:
     numbers = list(names)
-    failures: list[SamovarError] = []
+    failures: list[Exception] = []
 
     def is_over() -> bool:
         return all(state in OVER for state in queue.states(numbers).values())
@@ -101,7 +101,7 @@ def _do(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequ
         try:
             name = worker_name(f"experiment-{number}")
             Worker(queue, name, lambda line: None, stop, make_command=request.make_command).run(is_over)
-        except SamovarError as error:
+        except Exception as error:  # told by the thread that waits, instead of lost with this one
             failures.append(error)
             stop.ask()  # the others would not fare better
 

@@ -35,15 +35,19 @@ class Child:
     def __enter__(self) -> Self:
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command]
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="samovar-job-")
-        self._process = subprocess.Popen(
-            launcher,
-            cwd=self._folder,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        try:
+            self._process = subprocess.Popen(
+                launcher,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        except OSError:
+            self._log.close()
+            raise
         self._handle = os.pidfd_open(self._process.pid)
         return self
 

@@ -82,6 +82,8 @@ class Worker:
             if isinstance(error, QueueGone):
                 raise
             outcome = Outcome("wrong" if error.exit_code == 2 else "failed", error.exit_code, str(error))
+        except OSError as error:  # no process can be started: another try, or another machine, may fare better
+            outcome = Outcome("failed", error=f"its process could not be started: {error}")
         if outcome is None or not self.queue.end(job, outcome):
             self.tell(f"job {job.id}: was taken over or cancelled; nothing of it is said by this worker")
         else:
@@ -91,7 +93,7 @@ class Worker:
         """None: the job is not ours any more."""
         if (holder := _holder(job)) is not None:
             return self._busy(holder)
-        with Child(self.make_command(job.task), job.task.folder) as child:
+        with Child(self.make_command(job.task), _folder(job)) as child:
             watch = _Watch(self, job, child)
             code = watch.wait()
             if watch.gone is not None:
@@ -102,7 +104,7 @@ class Worker:
 
     def _judge(self, job: Job, code: int, child: Child) -> Outcome:
         log = child.log_tail()
-        if code == 0:
+        if code == 0 and _is_made(job):
             return Outcome("done", code, log=log)
         if code == Stopped.exit_code or (self.stop.count and code in _STOPPED_BY_SIGNAL):
             return Outcome("put back", code, log=log)
@@ -156,9 +158,22 @@ def _holder(job: Job) -> str | None:
     return str(state.holder) if state.is_held else None
 
 
+def _folder(job: Job) -> str:
+    """Where it was added; where its config stands if that is gone, or on another machine: all its paths are whole."""
+    folder = Path(job.task.folder)
+    return str(folder if folder.is_dir() else Path(job.task.config_path).parent)
+
+
+def _is_made(job: Job) -> bool:
+    """The directories are the truth, not what a process says of itself."""
+    directory = ResultDirectory(LocalStore(Path(job.task.out)))
+    return directory.is_finished or directory.is_live
+
+
 def _explain(job: Job, code: int, pid: int, log: str) -> str:
     """What the directory says of this very process, else the end of the log."""
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    how += ", but there is no finished result" if code == 0 else ""
     try:
         status = ResultDirectory(LocalStore(Path(job.task.out))).status
     except SamovarError:
