@@ -13,8 +13,9 @@ from tests.experiments.stages import NUMBERS, TOTAL, make_chain, run, run_well, 
 from tests.pipelines.toys import make_hours, write_table
 from tests.waiting import wait_until
 
+from samovar.config.place import PLACE_KEYS
 from samovar.experiments.audit import audit
-from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
+from samovar.experiments.stage import run_stage
 from samovar.pipelines.child import Ended, run_in_child, start_child
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.request import make_request
@@ -153,7 +154,7 @@ def test_a_stage_that_dies_at_any_operation_ends_with_the_same_bytes(folder: Pat
     run_well(folder, "numbers", out="straight")
     expected = contract_of(folder / "straight")
     request = make_request(
-        folder / "numbers.json", folder / "numbers.py", out=folder / "killed", directory_keys=DIRECTORY_KEYS
+        folder / "numbers.json", folder / "numbers.py", out=folder / "killed", directory_keys=PLACE_KEYS["run"]
     )
 
     def run_on(disk: CountingDisk) -> Ended:
@@ -205,7 +206,7 @@ def test_a_killed_stage_begins_anew_with_nothing_of_the_old_attempt(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_stage(folder, "nap", NAPPING, {})
-    request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=DIRECTORY_KEYS)
+    request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=PLACE_KEYS["run"])
     monkeypatch.setenv("NAP", str(folder / "asleep"))
     child = start_child(lambda: run_stage(request), folder / "log")
     wait_until((folder / "asleep").exists, "the stage sleeps")

@@ -16,11 +16,13 @@ import torch
 
 from samovar import seeds
 from samovar.config import Ledger, Params, flatten
+from samovar.config.identity import STAGE
 from samovar.config.parent import without_parent
 from samovar.config.paths import covers
+from samovar.config.place import PLACE_KEYS
 from samovar.errors import BadInput, ConfigError
 from samovar.experiments.links import KEYS, Named, as_sources, find_named, require_good, with_paths
-from samovar.experiments.out import STAGE, Out
+from samovar.experiments.out import Out
 from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw
 from samovar.experiments.raw_files import KEY as RAW
 from samovar.experiments.script_text import ScriptText, read_text
@@ -32,7 +34,6 @@ from samovar.pipelines.script import load_script
 from samovar.results import Plan, ResultDirectory, Source, begin
 from samovar.store import LocalStore
 
-DIRECTORY_KEYS = ("out",)
 READ_BY_US = ("seed", "num_threads", RAW, CHECKSUM, *KEYS)
 
 
@@ -100,7 +101,7 @@ def _find_inputs(request: Request) -> _Inputs:
 
 def _make_effective(request: Request, inputs: _Inputs) -> dict[str, Any]:
     """What goes into model_config.json, and can be run again as it stands, from anywhere."""
-    kept = {key: value for key, value in request.tree.items() if key not in DIRECTORY_KEYS}
+    kept = {key: value for key, value in request.tree.items() if key not in PLACE_KEYS["run"]}
     effective = with_paths(kept, inputs.named)
     return effective if inputs.raw is None else {**effective, RAW: inputs.raw.value}
 

@@ -135,23 +135,65 @@ def test_paths_of_a_base_file_begin_where_it_stands(quick_path: Path) -> None:
     base: Mapping[str, Any] = {
         "model_dir": "elsewhere",
         "train_data": {"table": "../tables/clicks"},
-        "source": {"data": "data"},
         "steps": 1,
         "name": "toy",
+        "num_threads": 1,
     }
     (quick_path / "configs/base.json").write_text(json.dumps(base))
     evaluation = {"eval_confs": [{"name": "seen", "table": "tables/later"}]}
-    path = write(quick_path / "exp.json", base="configs/base.json", evaluation=evaluation)
+    changes = [{}, {"train_data.table": "tables/other"}]
+    path = write(quick_path / "exp.json", base="configs/base.json", kind="train", evaluation=evaluation, list=changes)
     run(path, out=quick_path / "here")
-    assert without_parent(read_config(quick_path / "here/configs/0.json")) == {
+    first = {
         "train_data": {"table": str(quick_path / "tables/clicks")},
-        "source": {"data": str(quick_path / "configs/data")},
         "steps": 1,
         "name": "toy",
+        "num_threads": 1,
         "evaluation": {"eval_confs": [{"name": "seen", "table": str(quick_path / "tables/later")}]},
     }
-    parent = read_parent(read_config(quick_path / "here/configs/0.json"))
-    assert parent == Parent(str(quick_path / "configs/base.json"), "base", {})
+    second = {**first, "train_data": {"table": str(quick_path / "tables/other")}}
+    assert without_parent(read_config(quick_path / "here/configs/0.json")) == first
+    assert without_parent(read_config(quick_path / "here/configs/1.json")) == second
+    parents = [read_parent(read_config(quick_path / f"here/configs/{number}.json")) for number in (0, 1)]
+    whole = str(quick_path / "configs/base.json")
+    assert parents == [Parent(whole, "base", {}), Parent(whole, "base", {"train_data.table": "tables/other"})]
+
+
+def test_of_a_users_stage_only_the_keys_that_run_reads_are_paths_and_places(quick_path: Path) -> None:
+    own = {
+        "steps": 1,
+        "name": "toy",
+        "model_dir": "m1",
+        "result": "r",
+        "init_from": "noise",
+        "train_data": {"table": "t"},
+    }
+    (quick_path / "configs").mkdir()
+    (quick_path / "configs/base.json").write_text(json.dumps({**own, "files": "raw/*.txt", "out": "o"}))
+    path = write(
+        quick_path / "exp.json",
+        base="configs/base.json",
+        grid={"source": ["data", ["data", "more"]]},
+        list=[{"files": ["a", "b"]}],
+    )
+    run(path)
+    raw, here = f"{quick_path}/configs/raw/*.txt", str(quick_path)
+    configs = [without_parent(read_config(quick_path / f"exp/configs/{number}.json")) for number in range(3)]
+    assert configs == [
+        {**own, "files": raw, "source": f"{here}/data"},
+        {**own, "files": raw, "source": [f"{here}/data", f"{here}/more"]},
+        {**own, "files": [f"{here}/a", f"{here}/b"]},
+    ]
+
+
+def test_changes_that_give_the_same_config_are_one_part(quick_path: Path) -> None:
+    path = write(quick_path / "exp.json", list=[{"steps": 2}, {}, {"steps": 1}], metrics=["loss"])
+    done = run(path)
+    assert [(row.name, row.values, row.metrics) for row in done.table.rows] == [
+        ("0", {"steps": 2}, {"loss": 0.5}),
+        ("1", {"steps": 1}, {"loss": 1.0}),
+    ]
+    assert [row.name for row in run(path).table.rows] == ["0", "1"]
 
 
 def test_what_cannot_be_is_told(quick_path: Path) -> None:

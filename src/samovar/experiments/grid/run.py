@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samovar.config import read_config
+from samovar.config import merge, read_config
 from samovar.config.place import named_place
 from samovar.errors import SamovarError, Stopped
-from samovar.experiments.grid.base import read_base
+from samovar.experiments.grid.base import make_whole, read_base
 from samovar.experiments.grid.document import Experiment
 from samovar.experiments.grid.parts import QUEUE, Part, Parts, choose_threads
 from samovar.experiments.grid.samples import list_changes
@@ -75,7 +75,9 @@ def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[
     parent, base = read_base(experiment, request.path.parent)
     if experiment.kind == "train" and base.get("num_threads") is None:
         base["num_threads"] = choose_threads(parts.read_configs(), request.num_workers)
-    return parts.make(base, parent, list_changes(experiment))
+    home = request.path.parent.resolve()
+    configs = [(each, make_whole(merge(base, each), home, experiment.kind)) for each in list_changes(experiment)]
+    return parts.make(configs, parent)
 
 
 def _task(experiment: Experiment, request: Request, part: Part) -> Task:

@@ -18,6 +18,7 @@ from samovar.experiments.queue.child import Child
 from samovar.experiments.queue.command import Command, make_command
 from samovar.experiments.queue.job import Job, Outcome
 from samovar.experiments.queue.queue import LEASE_SECONDS, Queue
+from samovar.experiments.queue.task import is_made
 from samovar.results import ResultDirectory
 from samovar.signals import StopRequest
 from samovar.store import LocalStore, lease_state
@@ -104,7 +105,7 @@ class Worker:
 
     def _judge(self, job: Job, code: int, child: Child) -> Outcome:
         log = child.log_tail()
-        if code == 0 and _is_made(job):
+        if code == 0 and is_made(job.task):  # the directories are the truth, not what a process says of itself
             return Outcome("done", code, log=log)
         if code == Stopped.exit_code or (self.stop.count and code in _STOPPED_BY_SIGNAL):
             return Outcome("put back", code, log=log)
@@ -162,12 +163,6 @@ def _folder(job: Job) -> str:
     """Where it was added; where its config stands if that is gone, or on another machine: all its paths are whole."""
     folder = Path(job.task.folder)
     return str(folder if folder.is_dir() else Path(job.task.config_path).parent)
-
-
-def _is_made(job: Job) -> bool:
-    """The directories are the truth, not what a process says of itself."""
-    directory = ResultDirectory(LocalStore(Path(job.task.out)))
-    return directory.is_finished or directory.is_live
 
 
 def _explain(job: Job, code: int, pid: int, log: str) -> str:
