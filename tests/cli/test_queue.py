@@ -41,7 +41,10 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     again = ok(folder, "queue", "add", "one.json", "--kind", "brew")
     assert again == f"job 1: {folder}/one: is in the queue already (waiting), nothing to do\n"
 
-    said = ok(folder, "worker", "--until-empty")
+    ended = samovar(folder, "worker", "--until-empty")
+    assert ended.returncode == 1
+    assert "1 of its jobs failed (3); expected none: see `samovar queue ls --failed`" in " ".join(ended.stderr.split())
+    said = ended.stdout
     assert said.startswith(f"job 1: brew {folder}/one\njob 1: done\n")
     assert said.endswith("3 taken, none waits\n")
     assert "job 3: wrong: exit code 2: error: source: none.csv: no such file" in said

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 from samovar.config import read_config
 from samovar.config.parent import Parent, read_parent, without_parent
-from samovar.errors import BadInput, NotOurs, Stopped
+from samovar.errors import BadInput, ConfigError, NotOurs, Stopped
 from samovar.experiments.grid import Done, Request, run_experiment
 from samovar.experiments.queue import open_queue
 from samovar.signals import StopRequest
@@ -196,7 +196,38 @@ def test_changes_that_give_the_same_config_are_one_part(quick_path: Path) -> Non
     assert [row.name for row in run(path).table.rows] == ["0", "1"]
 
 
+def test_a_metric_that_nobody_has_yet_hides_no_failure_and_no_stop(quick_path: Path) -> None:
+    """The error of the part, or how to go on, is what the user must know."""
+    path = write(quick_path / "exp.json", list=[{}, {"is_wrong": True}], metrics=["loss", "accuracy"])
+    done = run(path)
+    assert list(done.errors) == ["1"]
+    assert [dict(row.metrics) for row in done.table.rows] == [
+        {"loss": 0.5, "accuracy": None},
+        {"loss": None, "accuracy": None},
+    ]
+    stop = StopRequest()
+    stop.ask("ctrl-C")
+    with pytest.raises(Stopped, match="start it again to go on"):
+        run(path, stop)
+
+
+def test_a_cancelled_part_is_no_success(quick_path: Path) -> None:
+    path = write(quick_path / "exp.json", list=[{}, {"steps": 1}])
+    url = f"sqlite:///{quick_path}/shared.db"
+    found: list[Done] = []
+    thread = threading.Thread(target=lambda: found.append(run(path, db=url, num_workers=0)))
+    thread.start()
+    wait_until(lambda: (quick_path / "shared.db").exists() and _has_jobs(url), "the parts are in the queue")
+    queue = open_queue(url)
+    wait_until(lambda: queue.cancel([1, 2]) is None or not thread.is_alive(), "nothing is left to wait for")
+    assert found[0].errors == {"0": "was cancelled", "1": "was cancelled"}
+
+
 def test_what_cannot_be_is_told(quick_path: Path) -> None:
+    path = write(quick_path / "odd.json", metrics=["loss:median"])
+    with pytest.raises(ConfigError, match=r"metrics.*found 'median' after the colon; expected one of last, mean"):
+        run(path)
+    assert not (quick_path / "odd").exists()
     path = write(quick_path / "exp.json", metrics=["accuracy"])
     with pytest.raises(BadInput, match=r"no run has 'accuracy'; they have step, loss, began_at"):
         run(path)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import threading
 import time
 from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
@@ -22,7 +24,7 @@ from tests.experiments.queue.postgres import PostgresServer
 from tests.waiting import wait_until
 
 from samovar.errors import QueueGone
-from samovar.experiments.queue import Outcome, Queue, Task, Worker, open_queue
+from samovar.experiments.queue import Outcome, Queue, Task, Worker, open_queue, worker_name
 from samovar.results import open_directory
 from samovar.store import lease_state
 
@@ -248,6 +250,29 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_can_be_tried_again(
     queue.retry([1])
     run_here(queue)
     assert [line["began_at"] for line in metrics(task.out)] == [0, 1]
+
+
+@on_sqlite
+def test_a_cancelled_job_that_does_not_listen_is_killed_after_a_while(queue: Queue, quick_path: Path) -> None:
+    task = toy_task(quick_path, "deaf", {"wait_at_0": str(quick_path / "never"), "is_deaf": True})
+    queue.add([task])
+    worker = Worker(
+        queue, worker_name(), lambda line: None, lease_seconds=1.0, grace_seconds=0.1, make_command=toy_command
+    )
+    thread = threading.Thread(target=worker.run_one)
+    thread.start()
+    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    queue.cancel([1])
+    thread.join()
+    assert not lease_state(open_directory(task.out).store).is_held
+    assert [job.state for job in queue.jobs()] == ["cancelled"]
+
+
+def test_no_two_workers_have_one_name() -> None:
+    """Host and process may be the same in two containers: so they are in one process."""
+    names = {worker_name() for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith(f"worker@{socket.gethostname()}:{os.getpid()}:") for name in names)
 
 
 def test_a_database_file_that_goes_away_stops_the_job_and_loses_nothing(sqlite_url: str, quick_path: Path) -> None:

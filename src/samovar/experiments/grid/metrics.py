@@ -49,27 +49,36 @@ def read_series(directory: ResultDirectory) -> dict[str, Series]:
     return found
 
 
-def choose_metrics(runs: Sequence[Mapping[str, Series]], asked: Sequence[str] | None) -> dict[str, tuple[str, str]]:
-    """Column to (name of a series, how its values become one)."""
+def split_column(column: str) -> tuple[str, str]:
+    """A name, and which of its values is meant; nothing where the column does not say it."""
+    name, _, how = column.partition(":")
+    if how and how not in _HOW:
+        raise BadInput(f"{column!r}: found {how!r} after the colon; expected one of {', '.join(_HOW)}: mend it")
+    return name, how
+
+
+def choose_metrics(
+    runs: Sequence[Mapping[str, Series]], asked: Sequence[str] | None, is_complete: bool
+) -> dict[str, tuple[str, str]]:
+    """Column to (name of a series, how its values become one). While runs may still say more, a column that fits none,
+    or more than one, stays empty."""
     known = list(dict.fromkeys(name for run in runs for name in run))
     if asked is None:
         asked = [name for name in known if name.rpartition(".")[2] in _SHOWN]
-    return {column: _find(column, runs, known) for column in asked}
+    return {column: _find(column, runs, known, is_complete) for column in asked}
 
 
-def _find(column: str, runs: Sequence[Mapping[str, Series]], known: Sequence[str]) -> tuple[str, str]:
-    name, _, how = column.partition(":")
-    if how and how not in _HOW:
-        raise BadInput(
-            f"metrics: {column!r}: found {how!r} after the colon; expected one of {', '.join(_HOW)}: mend it"
-        )
+def _find(
+    column: str, runs: Sequence[Mapping[str, Series]], known: Sequence[str], is_complete: bool
+) -> tuple[str, str]:
+    name, how = split_column(column)
     fitting = [name] if name in known else [each for each in known if each.endswith(f".{name}")]
-    if len(fitting) > 1:
+    if len(fitting) > 1 and is_complete:
         raise BadInput(f"metrics: {column!r} may be {' or '.join(fitting)}; expected one of them: write its whole name")
-    if not fitting:
-        if known:
-            raise BadInput(f"metrics: no run has {column!r}; they have {', '.join(known)}: mend the name")
-        return name, how or "last"  # no run has come far enough to tell
+    if not fitting and is_complete and known:
+        raise BadInput(f"metrics: no run has {column!r}; they have {', '.join(known)}: mend the name")
+    if len(fitting) != 1:
+        return name, how or "last"
     is_evaluation = any(run[fitting[0]].is_evaluation for run in runs if fitting[0] in run)
     return fitting[0], how or ("mean" if is_evaluation else "last")
 

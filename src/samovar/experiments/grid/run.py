@@ -17,7 +17,7 @@ from samovar.experiments.grid.document import Experiment
 from samovar.experiments.grid.parts import QUEUE, Part, Parts, choose_threads
 from samovar.experiments.grid.samples import list_changes
 from samovar.experiments.grid.table import Table, collect
-from samovar.experiments.queue import Queue, Task, Worker, make_task, open_queue, worker_name
+from samovar.experiments.queue import Job, Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.experiments.queue.command import Command, make_command
 from samovar.experiments.queue.job import OVER
 from samovar.signals import StopRequest
@@ -45,7 +45,7 @@ class Done:
     folder: Path
     table: Table
     errors: Mapping[str, str]
-    """Of the parts that failed."""
+    """Of the parts that failed or were cancelled."""
 
 
 def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
@@ -66,7 +66,12 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
     if stop.count:
         reason = f" ({stop.reason})" if stop.reason else ""
         raise Stopped(f"{folder}: stopped{reason}; start it again to go on")
-    return Done(folder, table, {names[job.id]: job.error or "" for job in queue.jobs(["failed"], numbers)})
+    undone = queue.jobs(["failed", "cancelled"], numbers)
+    return Done(folder, table, {names[job.id]: _explain(job) for job in undone})
+
+
+def _explain(job: Job) -> str:
+    return "was cancelled" if job.state == "cancelled" else job.error or ""
 
 
 def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[Part]:

@@ -5,7 +5,9 @@ take ─▶ child starts ─▶ beats while it lives ─▶ its exit code is the
              ▼ on from there, because the directory's own lease lets only one of them write
 """
 
+import math
 import os
+import secrets
 import signal
 import socket
 import time
@@ -30,8 +32,9 @@ _STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 128 + si
 
 
 def worker_name(given: str = "worker") -> str:
-    """Told apart from every other worker's by host and process."""
-    return f"{given}@{socket.gethostname()}:{os.getpid()}"
+    """Told apart from every other worker's: by host and process for people, and by a word of chance, because containers
+    may share a host's name and have the same process numbers."""
+    return f"{given}@{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 @dataclass
@@ -44,8 +47,12 @@ class Worker:
     lease_seconds: float = LEASE_SECONDS
     poll_seconds: float = 1.0
     """Between two looks at a queue without a waiting job."""
+    grace_seconds: float = 600.0
+    """How long the process of a job that is lost or cancelled may take to save what it has; then it is killed."""
     make_command: Command = make_command
     num_taken: int = 0
+    failed: set[int] = field(default_factory=set)
+    """Jobs that it had, and that did not come to a good end the last time."""
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Do jobs until somebody asks to stop, or `is_over` is true when none can be taken."""
@@ -89,6 +96,8 @@ class Worker:
             self.tell(f"job {job.id}: was taken over or cancelled; nothing of it is said by this worker")
         else:
             self.tell(f"job {job.id}: {outcome.verdict}{f': {outcome.error}' if outcome.error else ''}")
+            is_failed = outcome.verdict in ("wrong", "failed")
+            self.failed.add(job.id) if is_failed else self.failed.discard(job.id)
 
     def _attempt(self, job: Job) -> Outcome | None:
         """None: the job is not ours any more."""
@@ -129,6 +138,8 @@ class _Watch:
     is_lost: bool = False
     gone: QueueGone | None = None
     num_stops: int = 0
+    ends_at: float = math.inf
+    """When the grace of a child is over that nobody wants any more."""
 
     def wait(self) -> int:
         pause = self.worker.lease_seconds / _BEATS_PER_LEASE
@@ -141,7 +152,11 @@ class _Watch:
         return code
 
     def _stop_if_asked(self) -> None:
-        wanted = max(self.worker.stop.count, int(self.is_lost or self.gone is not None))
+        is_unwanted = self.is_lost or self.gone is not None
+        if is_unwanted and math.isinf(self.ends_at):
+            self.ends_at = time.monotonic() + self.worker.grace_seconds
+        is_late = time.monotonic() >= self.ends_at
+        wanted = max(self.worker.stop.count, int(is_unwanted) + int(is_late))
         for _ in range(self.num_stops, min(wanted, 2)):
             self.child.stop() if self.num_stops == 0 else self.child.kill()
             self.num_stops += 1
