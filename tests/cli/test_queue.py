@@ -77,6 +77,19 @@ def test_mistakes_are_told_with_exit_code_2(folder: Path) -> None:
         assert done.returncode == 2, done.stdout
         assert message in " ".join(done.stderr.replace("│", " ").split())
     assert not (folder / "queue.db").exists()
+    ok(folder, "queue", "add", "one.json", "--kind", "brew")
+    huge = "99999999999999999999"
+    for words, message in [
+        (("show", huge), f"has no job {huge}; expected one of `samovar queue ls`"),
+        (("cancel", huge), f"has no job {huge}"),
+        (
+            ("add", "two.json", "--kind", "brew", "--priority", huge),
+            f"--priority: found {huge}; expected a number from",
+        ),
+    ]:
+        done = samovar(folder, "queue", *words)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert message in done.stderr
 
 
 SCRIPT = """

@@ -314,6 +314,31 @@ def test_what_a_stage_logs_is_a_metrics_log(folder: Path) -> None:
     assert line == {"kind": "train", "uri": 0, "epoch": 0, "loss": 0.5, "bad": None}
 
 
+def test_what_processes_of_a_script_print_does_not_spoil_the_answer_for_programs(folder: Path) -> None:
+    body = "    subprocess.run(['echo', 'hot'])\n    os.write(1, b'water')\n"
+    write_stage(folder, "loud", f"import os, subprocess\ndef main(params, out):\n{body}", {})
+    done = samovar("run", folder / "loud.py", "-c", folder / "loud.json", "--json")
+    assert json.loads(done.stdout)["was_finished"] is False
+    assert "hot\nwater" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"files": "*.py", "checksum": 1}, "checksum: found 1 (an integer), expected true or false"),
+        ({"files": "*.py", "checksum": "true"}, "checksum: found 'true' (a string), expected true or false"),
+        ({"files": 5}, "files: found 5 (an integer), expected a path or pattern, or a list of them"),
+        ({"files": []}, "files: found [] (a list), expected a path or pattern"),
+    ],
+)
+def test_raw_files_that_cannot_be_meant_are_told(folder: Path, config: dict[str, object], message: str) -> None:
+    write_stage(folder, "raw", "def main(params, out):\n    pass\n", config)
+    ended = run(folder, "raw")
+    assert ended.code == 2
+    assert message in ended.output
+    assert not (folder / "raw").exists()
+
+
 def test_the_command_line_runs_a_stage_once(folder: Path) -> None:
     command = ("run", folder / "numbers.py", "-c", folder / "numbers.json", "--out", folder / "there")
     done = samovar(*command)

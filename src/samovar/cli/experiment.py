@@ -115,7 +115,7 @@ class _Lines:
         is_first = not self._told
         for name, state in over.items():
             if self._told.get(name) != state and not is_first:
-                self._console.print(f"part {name}: {state} ({len(over)} of {len(states)})", markup=False)
+                self._console.print(f"part {name}: {state} ({len(over)} of {len(states)})")
         if is_first:
-            self._console.print(f"{len(states)} parts, {len(over)} of them over already", markup=False)
+            self._console.print(f"{len(states)} parts, {len(over)} of them over already")
         self._told = dict(states)

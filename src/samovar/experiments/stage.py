@@ -23,7 +23,7 @@ from samovar.config.place import PLACE_KEYS
 from samovar.errors import BadInput, ConfigError
 from samovar.experiments.links import KEYS, Named, as_sources, find_named, require_good, with_paths
 from samovar.experiments.out import Out
-from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw
+from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw, wants_checksum
 from samovar.experiments.raw_files import KEY as RAW
 from samovar.experiments.script_text import ScriptText, read_text
 from samovar.pipelines.drift import Earlier, find_earlier, judge_changes, judge_defaults
@@ -95,8 +95,8 @@ def run_stage(request: Request) -> Ran:
 
 
 def _find_inputs(request: Request) -> _Inputs:
-    has_checksum = request.tree.get(CHECKSUM) is True
-    return _Inputs(find_named(request.tree, request.folder), find_raw(request.tree, request.folder), has_checksum)
+    tree, folder = request.tree, request.folder
+    return _Inputs(find_named(tree, folder), find_raw(tree, folder), wants_checksum(tree))
 
 
 def _make_effective(request: Request, inputs: _Inputs) -> dict[str, Any]:

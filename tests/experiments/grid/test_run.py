@@ -229,7 +229,7 @@ def test_what_cannot_be_is_told(quick_path: Path) -> None:
         run(path)
     assert not (quick_path / "odd").exists()
     path = write(quick_path / "exp.json", metrics=["accuracy"])
-    with pytest.raises(BadInput, match=r"no run has 'accuracy'; they have step, loss, began_at"):
+    with pytest.raises(BadInput, match=r"no run has 'accuracy'; they have loss, began_at"):
         run(path)
     (quick_path / "mine").mkdir()
     (quick_path / "mine/notes.txt").touch()

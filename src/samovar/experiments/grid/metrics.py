@@ -1,7 +1,7 @@
 """One number a run and metric, from `logs/metrics.jsonl`. Knows no experiments.
 
-A name is a key of a line, with the evaluation's name before it: `loss`, `ahead.auc`; `:last`, `:mean`, `:min`, `:max`
-say which of its values counts. Evaluations are means over all examples, all else is the last value.
+A name is that of measures.py, but for shifts, which count together: `loss`, `ahead.auc`; `:last`, `:mean`, `:min`,
+`:max` say which of its values counts. Evaluations are means over all examples, all else is the last value.
 """
 
 from collections import defaultdict
@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samovar.errors import BadInput
+from samovar.experiments.measures import LOG, metrics_of
 from samovar.results import ResultDirectory, read_log
 
-LOG = "metrics.jsonl"
-_NO_METRICS = ("uri", "epoch", "shift", "num_batches", "num_examples")
 _SHOWN = ("loss", "auc", "log_loss")
 _HOW = ("last", "mean", "min", "max")
 
@@ -40,11 +39,9 @@ def read_series(directory: ResultDirectory) -> dict[str, Series]:
     found: dict[str, Series] = {}
     for line in read_log(directory.store, LOG):
         is_evaluation = line.get("kind") == "evaluation"
-        for key, value in line.items():
-            if key in _NO_METRICS or isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            series = found.setdefault(f"{line['name']}.{key}" if is_evaluation else key, Series(is_evaluation))
-            series.values.append(float(value))
+        for name, value in metrics_of(line, has_shifts=False):
+            series = found.setdefault(name, Series(is_evaluation))
+            series.values.append(value)
             series.weights.append(float(line.get("num_examples", 1)))
     return found
 

@@ -17,7 +17,7 @@ from samovar.experiments.queue.database import Database
 from samovar.experiments.queue.job import Job, Outcome, State
 from samovar.experiments.queue.rows import SELECT, to_columns, to_job
 from samovar.experiments.queue.schema import database_now, jobs
-from samovar.experiments.queue.task import Task, describe_difference, is_done, is_made, is_rebuilt
+from samovar.experiments.queue.task import MOST, Task, describe_difference, is_done, is_made, is_rebuilt
 
 LEASE_SECONDS = 60.0
 _CLEAN: dict[str, Any] = {"attempts": 0, "ready_at": 0.0, "exit_code": None, "error": None, "log": None}
@@ -66,7 +66,7 @@ class Queue:
         if states:
             query = query.where(jobs.c.state.in_(states))
         if ids:
-            query = query.where(jobs.c.id.in_(ids))
+            query = query.where(jobs.c.id.in_(_possible(ids)))
         return self._transact(lambda connection: [to_job(row) for row in connection.execute(query)])
 
     def job(self, number: int) -> Job:
@@ -131,7 +131,7 @@ class Queue:
         return self._change(ids, ("waiting", "running"), {"state": "cancelled", "epoch": jobs.c.epoch + 1, **_FREE})
 
     def _change(self, ids: Sequence[int], states: Sequence[State], values: dict[str, Any]) -> list[Job]:
-        query = select(jobs.c.id).where(jobs.c.id.in_(ids), jobs.c.state.in_(states)).with_for_update()
+        query = select(jobs.c.id).where(jobs.c.id.in_(_possible(ids)), jobs.c.state.in_(states)).with_for_update()
 
         def act(connection: Connection) -> list[Job]:
             found = list(connection.scalars(query))
@@ -154,6 +154,11 @@ _NEXT = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+
+
+def _possible(ids: Sequence[int]) -> list[int]:
+    """No database has a job of another number, and none can be asked for it."""
+    return [number for number in ids if 0 < number <= MOST]
 
 
 def _alive(lease_seconds: float) -> dict[str, Any]:

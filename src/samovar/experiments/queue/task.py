@@ -21,6 +21,8 @@ from samovar.results import ResultDirectory
 from samovar.results.directory import CONFIG
 from samovar.store import LocalStore
 
+MOST = 2**31 - 1
+"""The largest whole number that every database takes."""
 _NEEDS_SCRIPT = ("train", "run")
 _CHOSEN_BY_THE_MACHINE = ("num_threads",)
 
@@ -63,8 +65,9 @@ def make_task(
         raise BadInput(f"--kind {kind}: found no such kind; expected one of {', '.join(KINDS)}: change it")
     if kind in _NEEDS_SCRIPT and (script is None or not script.is_file()):
         raise BadInput(f"--script: found {script or 'nothing'}; {kind} needs a Python file: name it")
-    if max_attempts < 1:
-        raise BadInput(f"--max-attempts: found {max_attempts}; expected 1 or more: change it")
+    for option, number, least in (("--priority", priority, -MOST), ("--max-attempts", max_attempts, 1)):
+        if not least <= number <= MOST:
+            raise BadInput(f"{option}: found {number}; expected a number from {least} to {MOST}: change it")
     tree = merge(read_config(config), *map(parse_override, overrides))
     place = out or named_place(config, tree, PLACE_KEYS[kind])
     return Task(
