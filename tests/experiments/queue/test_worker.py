@@ -114,7 +114,7 @@ def test_a_job_whose_process_cannot_be_started_fails_alone(queue: Queue, quick_p
     impossible, good = queue.jobs()
     assert (impossible.state, impossible.attempts, good.state) == ("failed", 2, "done")
     assert impossible.error is not None
-    assert impossible.error.startswith("its process could not be started: [Errno 7] Argument list too long")
+    assert impossible.error.startswith("its process could not be run: [Errno 7] Argument list too long")
 
 
 @on_sqlite

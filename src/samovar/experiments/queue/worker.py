@@ -90,8 +90,8 @@ class Worker:
             if isinstance(error, QueueGone):
                 raise
             outcome = Outcome("wrong" if error.exit_code == 2 else "failed", error.exit_code, str(error))
-        except OSError as error:  # no process can be started: another try, or another machine, may fare better
-            outcome = Outcome("failed", error=f"its process could not be started: {error}")
+        except OSError as error:  # the machine has no room for a process: another try, or machine, may fare better
+            outcome = Outcome("failed", error=f"its process could not be run: {error}")
         if outcome is None or not self.queue.end(job, outcome):
             self.tell(f"job {job.id}: was taken over or cancelled; nothing of it is said by this worker")
         else:
