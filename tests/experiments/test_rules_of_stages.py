@@ -121,8 +121,9 @@ def test_no_key_of_a_script_is_taken_for_one_of_ours(folder: Path) -> None:
     run_well(folder, "mine", conf={"follow": 99}, out="other")
     targets = find_targets([folder / "mine", folder / "other"])
     assert label_all(targets) == ["follow=1", "follow=99"]
-    copied = clone(targets[0], [{"follow": 2}]).path
-    assert read_config(copied)["model_dir"] == "m1"
+    for name in ("mine", "mine/model_config.json"):
+        copied = clone(find_targets([folder / name])[0], [{"follow": 2}]).path
+        assert read_config(copied)["model_dir"] == "m1"
 
 
 def test_what_a_result_depends_on_stands_in_its_config_or_its_environment(folder: Path) -> None:
