@@ -256,14 +256,14 @@ def test_an_average_is_loaded_with_the_builder_that_made_it(folder: Path) -> Non
     def stranger(num_inputs: int) -> nn.Module:
         return nn.Linear(num_inputs, 1)
 
-    PytorchTrainer(stranger, [3], device="cpu")
     for name in ("a", "a_avg"):
+        PytorchTrainer(stranger, [3], device="cpu")  # the newest
         assert PytorchTrainer.load(name).net_builder is build
     PytorchTrainer._given.clear()  # as in another process
     again = PytorchTrainer(build, [3], device="cpu")
     again.train(ArrayDataset(*make_data()), "a", resume=True, **options)
-    PytorchTrainer(stranger, [3], device="cpu")
     for name in ("a", "a_avg"):
+        PytorchTrainer(stranger, [3], device="cpu")  # the newest
         assert PytorchTrainer.load(name).net_builder is build
     assert np.array_equal(again.predict(make_data()[0]), first.predict(make_data()[0]))
 
