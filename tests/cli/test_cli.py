@@ -88,9 +88,10 @@ def test_show_names_who_holds_a_directory(tmp_path: Path) -> None:
 
 
 def test_show_tells_why_a_run_failed(tmp_path: Path) -> None:
+    said = "no more tea in [/tmp/x], [bold] or [a, b] :tea:"
     with pytest.raises(RuntimeError), begin(ResultDirectory(LocalStore(tmp_path)), Plan("model", {})):
-        raise RuntimeError("no more tea")
-    assert "RuntimeError: no more tea" in samovar("show", tmp_path).stdout
+        raise RuntimeError(said)
+    assert f"RuntimeError: {said}" in samovar("show", tmp_path).stdout
 
 
 def test_diff_is_csv_when_piped_and_a_table_on_a_terminal(tmp_path: Path) -> None:
@@ -104,6 +105,10 @@ def test_diff_is_csv_when_piped_and_a_table_on_a_terminal(tmp_path: Path) -> Non
         "name,x,null",
         'new,,"[1, 2]"',
     ]
+    (tmp_path / "c.json").write_text(json.dumps({"lr": "[red]", "layers": ["[/]", "a"]}))
+    shown = on_a_terminal("diff", tmp_path / "c.json", tmp_path / "b.json")
+    assert "[red]" in shown
+    assert '["[/]", "a"]' in shown
     shown = on_a_terminal("diff", tmp_path / "a", tmp_path / "b.json", "--ignore", "new")
     assert "│ lr" in shown
     assert "same" not in shown

@@ -31,6 +31,9 @@ def test_ls_is_csv_when_piped_json_when_asked_and_a_table_on_a_terminal(folder: 
     assert "│ runs/a │ finished │ model │" in shown
     assert samovar("ls", "--csv", "list.csv").stdout == ""
     assert len((folder / "list.csv").read_text().splitlines()) == 4
+    make_run(folder / "more/d", {"loss": "mse"}, train_lines([0.5]))
+    [both] = json.loads(samovar("ls", "more", "--columns", "config.loss,metric.loss", "--json").stdout)
+    assert both == {"name": "more/d", "config.loss": "mse", "metric.loss": 0.5}
 
 
 def test_diff_takes_a_baseline_and_writes_csv(folder: Path) -> None:
@@ -102,6 +105,8 @@ def test_checksum_saves_compares_and_says_so_in_its_exit_code(folder: Path, monk
         (["checksum", "none"], "none: No such file or directory"),
         (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory; expected a place"),
         (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: No such file or directory; expected a place"),
+        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: No such file or directory; expected a place"),
+        (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory; expected a place"),
     ],
 )
 def test_a_mistake_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:

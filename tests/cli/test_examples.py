@@ -130,7 +130,7 @@ STORY: list[tuple[str, Told]] = [
     ("queue cancel", lambda told: told[0]["state"] == "cancelled" and not told[0]["is_changed"]),
     ("queue retry", lambda told: told == []),
     ("queue rebuild", lambda told: told == {"known": 2}),
-    ("worker", lambda told: told == {"taken": 0}),
+    ("worker", lambda told: told == {"taken": 0, "failed": []}),
 ]
 ELSEWHERE = "verify-resume"  # it forks, which a process that has used torch must not: see test_train.py
 

@@ -41,7 +41,10 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     again = ok(folder, "queue", "add", "one.json", "--kind", "brew")
     assert again == f"job 1: {folder}/one: is in the queue already (waiting), nothing to do\n"
 
-    said = ok(folder, "worker", "--until-empty")
+    ended = samovar(folder, "worker", "--until-empty")
+    assert ended.returncode == 1
+    assert "1 of its jobs failed (3); expected none: see `samovar queue ls --failed`" in " ".join(ended.stderr.split())
+    said = ended.stdout
     assert said.startswith(f"job 1: brew {folder}/one\njob 1: done\n")
     assert said.endswith("3 taken, none waits\n")
     assert "job 3: wrong: exit code 2: error: source: none.csv: no such file" in said
@@ -74,6 +77,19 @@ def test_mistakes_are_told_with_exit_code_2(folder: Path) -> None:
         assert done.returncode == 2, done.stdout
         assert message in " ".join(done.stderr.replace("│", " ").split())
     assert not (folder / "queue.db").exists()
+    ok(folder, "queue", "add", "one.json", "--kind", "brew")
+    huge = "99999999999999999999"
+    for words, message in [
+        (("show", huge), f"has no job {huge}; expected one of `samovar queue ls`"),
+        (("cancel", huge), f"has no job {huge}"),
+        (
+            ("add", "two.json", "--kind", "brew", "--priority", huge),
+            f"--priority: found {huge}; expected a number from",
+        ),
+    ]:
+        done = samovar(folder, "queue", *words)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert message in done.stderr
 
 
 SCRIPT = """

@@ -89,6 +89,20 @@ def test_any_other_key_is_a_conflict(key: str) -> None:
     assert not comparison.allowed
 
 
+@pytest.mark.parametrize("key", ["model_dir", "follow", "progress", "num_parsers", "reader.max_memory", "memory_limit"])
+def test_in_a_stage_of_the_users_own_every_key_counts(key: str) -> None:
+    comparison = compare(CONFIG, merge(CONFIG, {key: "other"}), kind="stage:mine")
+    assert list(comparison.conflicts.rows) == [key]
+    assert key in identity(merge({}, {key: 1}), kind="stage:mine")
+
+
+@pytest.mark.parametrize("key", ["out", "cloned_from"])
+def test_but_for_where_it_goes_and_where_it_comes_from(key: str) -> None:
+    comparison = compare(CONFIG, {**CONFIG, key: {"x": 1} if key == "cloned_from" else "x"}, kind="stage:mine")
+    assert not comparison.conflicts
+    assert len(comparison.allowed.rows) == 1
+
+
 def test_a_conflict_shows_both_values() -> None:
     rows = compare({"a": 1}, {"b": None}).conflicts.rows
     assert rows == {"a": [1, MISSING], "b": [MISSING, None]}

@@ -185,13 +185,14 @@ def test_another_reader_computes_the_same_ids(quick_path: Path) -> None:
         Source("source[0]", "first", "45"),
         Source("source[1]", "second", "67"),
     ]
-    plan = Plan("walk", config, b"script", {"words.txt": b"words"}, sources)
-    with begin(ResultDirectory(LocalStore(quick_path / "walk")), plan) as result:
-        result.restore()
-        result.finish(None, 1)
+    for name, kind in (("walk", "walk"), ("stage", "stage:walk")):
+        plan = Plan(kind, config, b"script", {"words.txt": b"words"}, sources)
+        with begin(ResultDirectory(LocalStore(quick_path / name)), plan) as result:
+            result.restore()
+            result.finish(None, 1)
     write_log(quick_path / "log.jsonl", 0, 1)
     whole = brew_table(quick_path, RECIPE)
-    for path in (quick_path / "walk", whole):
+    for path in (quick_path / "walk", quick_path / "stage", whole):
         assert result_directory.compute_id(path) == ResultDirectory(LocalStore(path)).id
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
+from samovar.config.place import PLACE_KEYS
+from samovar.experiments.stage import run_stage
 from samovar.pipelines.child import Ended, run_in_child
 from samovar.pipelines.request import make_request
 
@@ -49,7 +50,7 @@ def run(
             folder / f"{script or name}.py",
             overrides,
             out=place,
-            directory_keys=DIRECTORY_KEYS,
+            directory_keys=PLACE_KEYS["run"],
         )
         done = run_stage(replace(request, accept_defaults=is_accepted))
         print(*done.notes, f"{done.directory.name}: finished{' already' if done.was_finished else ''}", sep="\n")

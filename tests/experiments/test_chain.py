@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.cli.here import run as cli
 from tests.cli.test_cli import samovar
 from tests.experiments.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 
@@ -44,6 +45,21 @@ def test_a_chain_in_order_has_nothing_to_explain(folder: Path) -> None:
 def test_a_source_that_was_made_again_in_the_same_way_is_the_same(folder: Path) -> None:
     remake(folder, "numbers")
     assert reasons(folder / "report") == {}
+
+
+def test_why_names_raw_files_that_changed_up_the_chain(folder: Path) -> None:
+    (folder / "raw.txt").write_text("1")
+    script = "def main(params, out):\n    (out / 'numbers.txt').write_text(out.raw_files()[0].read_text())\n"
+    write_stage(folder, "data", script, {"files": "raw.txt"})
+    write_stage(folder, "sum", TOTAL, {"source": "data"})
+    run_well(folder, "data")
+    run_well(folder, "sum")
+    assert cli(["why", str(folder / "sum")]).startswith(f"{folder}/sum: every source is as it was\n")
+    (folder / "raw.txt").write_text("22")
+    expected = f"{folder}/data: files = {folder}/raw.txt: raw.txt changed"
+    assert cli(["why", str(folder / "sum")]).splitlines()[0] == expected
+    told = json.loads(cli(["why", str(folder / "data"), "--json"]))
+    assert (told["stale"], told["raw_files"]) == ([], [expected])
 
 
 def test_why_names_changed_keys_code_and_sources_up_the_chain(folder: Path) -> None:

@@ -50,6 +50,11 @@ def test_suffixes_count_as_letters_do(number: int) -> None:
     assert value == number + 1
 
 
+def test_the_clone_of_a_recipe_has_a_table_of_its_own(quick_path: Path) -> None:
+    (quick_path / "clicks.json").write_text('{"source": "a.csv", "result": "tables/clicks", "batch_size": 2}')
+    assert read_config(make(quick_path / "clicks.json", batch_size=3))["result"] == "tables/clicksa"
+
+
 def test_a_clone_is_a_sibling_with_the_next_letter_a_change_and_a_parent(config: Path) -> None:
     first, second = make(config, **{"model.lr": 0.2}), make(config, **{"model.lr": 0.3})
     assert (first.name, second.name) == ("modela.json", "modelb.json")

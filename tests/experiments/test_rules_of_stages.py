@@ -8,6 +8,8 @@ import pytest
 from tests.experiments.stages import NUMBERS, TOTAL, copy_example, run, run_well, write_stage
 
 from samovar.config import flat_diff, read_config
+from samovar.experiments.clone import clone
+from samovar.experiments.labels import label_all
 from samovar.experiments.targets import find_targets
 from samovar.results import open_directory
 
@@ -105,6 +107,23 @@ def test_a_changed_config_is_a_new_config_with_a_new_name(folder: Path) -> None:
     assert "belongs to another config" in ended.output
     assert "count,3,4" in ended.output
     assert tree(folder / "numbers") == before
+
+
+def test_no_key_of_a_script_is_taken_for_one_of_ours(folder: Path) -> None:
+    script = "def main(params, out):\n    (out / 'a.txt').write_text(f'{params.model_dir} {params.follow}')\n"
+    write_stage(folder, "mine", script, {"model_dir": "m1", "follow": 1})
+    run_well(folder, "mine")
+    assert open_directory(folder / "mine").config["model_dir"] == "m1"
+    ended = run(folder, "mine", conf={"model_dir": "m2", "follow": 99})
+    assert ended.code == 2
+    assert "follow,1,99" in ended.output
+    assert "model_dir,m1,m2" in ended.output
+    run_well(folder, "mine", conf={"follow": 99}, out="other")
+    targets = find_targets([folder / "mine", folder / "other"])
+    assert label_all(targets) == ["follow=1", "follow=99"]
+    for name in ("mine", "mine/model_config.json"):
+        copied = clone(find_targets([folder / name])[0], [{"follow": 2}]).path
+        assert read_config(copied)["model_dir"] == "m1"
 
 
 def test_what_a_result_depends_on_stands_in_its_config_or_its_environment(folder: Path) -> None:

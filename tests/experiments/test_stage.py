@@ -13,8 +13,9 @@ from tests.experiments.stages import NUMBERS, TOTAL, make_chain, run, run_well, 
 from tests.pipelines.toys import make_hours, write_table
 from tests.waiting import wait_until
 
+from samovar.config.place import PLACE_KEYS
 from samovar.experiments.audit import audit
-from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
+from samovar.experiments.stage import run_stage
 from samovar.pipelines.child import Ended, run_in_child, start_child
 from samovar.pipelines.contract import compare, contract_of
 from samovar.pipelines.request import make_request
@@ -115,6 +116,21 @@ def test_a_script_that_cannot_be_used_makes_nothing(folder: Path, script: str, e
     assert not (folder / "numbers").exists()
 
 
+@pytest.mark.parametrize(
+    ("script", "who"),
+    [
+        ("import sys\nsys.exit(0)", "the script called sys.exit(0)"),
+        ("def main(params, out):\n    exit()", "main called"),
+    ],
+)
+def test_a_script_that_ends_the_process_has_failed(folder: Path, script: str, who: str) -> None:
+    write_stage(folder, "numbers", script, {})
+    ended = run(folder, "numbers")
+    assert ended.code == 1
+    assert f"{folder}/numbers.py: {who}" in ended.output
+    assert not (folder / "numbers").exists() or open_directory(folder / "numbers").condition == "failed"
+
+
 def test_a_warning_names_the_key_that_was_probably_meant(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    fist = 1\n")
     assert "did not read fist: did you mean 'first'?" in run_well(folder, "numbers", conf={"fist": 5})
@@ -138,7 +154,7 @@ def test_a_stage_that_dies_at_any_operation_ends_with_the_same_bytes(folder: Pat
     run_well(folder, "numbers", out="straight")
     expected = contract_of(folder / "straight")
     request = make_request(
-        folder / "numbers.json", folder / "numbers.py", out=folder / "killed", directory_keys=DIRECTORY_KEYS
+        folder / "numbers.json", folder / "numbers.py", out=folder / "killed", directory_keys=PLACE_KEYS["run"]
     )
 
     def run_on(disk: CountingDisk) -> Ended:
@@ -190,7 +206,7 @@ def test_a_killed_stage_begins_anew_with_nothing_of_the_old_attempt(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_stage(folder, "nap", NAPPING, {})
-    request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=DIRECTORY_KEYS)
+    request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=PLACE_KEYS["run"])
     monkeypatch.setenv("NAP", str(folder / "asleep"))
     child = start_child(lambda: run_stage(request), folder / "log")
     wait_until((folder / "asleep").exists, "the stage sleeps")
@@ -296,6 +312,31 @@ def test_what_a_stage_logs_is_a_metrics_log(folder: Path) -> None:
     run_well(folder, "log")
     line = json.loads((folder / "log/logs/metrics.jsonl").read_text())
     assert line == {"kind": "train", "uri": 0, "epoch": 0, "loss": 0.5, "bad": None}
+
+
+def test_what_processes_of_a_script_print_does_not_spoil_the_answer_for_programs(folder: Path) -> None:
+    body = "    subprocess.run(['echo', 'hot'])\n    os.write(1, b'water')\n"
+    write_stage(folder, "loud", f"import os, subprocess\ndef main(params, out):\n{body}", {})
+    done = samovar("run", folder / "loud.py", "-c", folder / "loud.json", "--json")
+    assert json.loads(done.stdout)["was_finished"] is False
+    assert "hot\nwater" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"files": "*.py", "checksum": 1}, "checksum: found 1 (an integer), expected true or false"),
+        ({"files": "*.py", "checksum": "true"}, "checksum: found 'true' (a string), expected true or false"),
+        ({"files": 5}, "files: found 5 (an integer), expected a path or pattern, or a list of them"),
+        ({"files": []}, "files: found [] (a list), expected a path or pattern"),
+    ],
+)
+def test_raw_files_that_cannot_be_meant_are_told(folder: Path, config: dict[str, object], message: str) -> None:
+    write_stage(folder, "raw", "def main(params, out):\n    pass\n", config)
+    ended = run(folder, "raw")
+    assert ended.code == 2
+    assert message in ended.output
+    assert not (folder / "raw").exists()
 
 
 def test_the_command_line_runs_a_stage_once(folder: Path) -> None:

@@ -85,8 +85,15 @@ def test_what_cannot_be_read_again_is_refused() -> None:
     with pytest.raises(BadInput, match="generator"):
         as_batch_iter(x for x in [1])
     assert list(as_batch_iter([1, 2]).open(0, 0)) == [1, 2]
-    with pytest.raises(BadInput, match="batch_size is 0"):
-        Infinite(sample("a"), batch_size=0, n_iters_per_epoch=1)
+    for options, message in (
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"batch_size": "a"}, "batch_size is 'a'; expected a whole number, at least 1"),
+        ({"n_iters_per_epoch": 1.5}, r"n_iters_per_epoch is 1\.5"),
+        ({"buffer_size": -1}, "buffer_size is -1; expected a whole number, at least 0"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            Infinite(sample("a"), **{"batch_size": 1, "n_iters_per_epoch": 1, **options})  # type: ignore[arg-type]  # the same
+    assert Infinite(sample("a"), batch_size=np.int64(2), n_iters_per_epoch=1).num_batches == 1  # type: ignore[arg-type]  # works
 
 
 def test_items_of_several_shapes_are_refused_with_the_cure() -> None:

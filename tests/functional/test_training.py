@@ -99,6 +99,11 @@ def test_mistakes_are_named() -> None:
         train_model(make_model(), make_batches(), 1, 1e-2, stop=Epochs)
     with pytest.raises(BadInput, match="expected a dict of metrics"):
         train_model(make_model(), make_batches(), 1, 1e-2, validate=lambda: 3)  # type: ignore[arg-type,return-value]  # that is the mistake
+    with pytest.raises(BadInput, match="batch_iter: found no minibatches"):
+        train_model(make_model(), [], 1, 1e-2)
+    for lr in (None, "fast"):
+        with pytest.raises(BadInput, match=r"lr: found (None|'fast'); expected a number, or a policy"):
+            train_model(make_model(), make_batches(), 1, lr)  # type: ignore[arg-type]  # that is the mistake
     with pytest.raises(BadInput, match="inputs and a target"):
         train_model(make_model(), [(np.zeros((2, 3)),)], 1, 1e-2)
 

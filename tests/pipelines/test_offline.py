@@ -243,6 +243,16 @@ def test_a_model_that_throws_is_mended_accepted_and_goes_on(folder: Path) -> Non
     assert changes[0]["position"]["next_uri"] == 1
 
 
+def test_a_callback_that_ends_the_process_is_no_way_to_finish(folder: Path) -> None:
+    script = SCRIPT.replace(
+        "    def on_uri_end(self, run):\n", "    def on_uri_end(self, run):\n        raise SystemExit(0)\n"
+    )
+    ended = run(make_toy(folder, OFFLINE, script=script))
+    assert ended.code == 1
+    assert "something that the training uses called sys.exit(0); expected it to go through to its end" in ended.output
+    assert open_directory(folder / "model").condition == "failed"
+
+
 def test_a_loss_that_is_not_finite_names_its_place_and_keeps_the_last_good_snapshot(folder: Path) -> None:
     script = script_that_acts(folder, "run.model.net[0].weight.data[0, 0] = float('nan')")
     request = make_toy(folder, OFFLINE, {"train_data.uri_granularity": 1}, script)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from samovar.errors import BadInput, ConfigError, UnknownKey
+from samovar.errors import BadInput, ConfigError, SamovarError, UnknownKey
 from samovar.pipelines.script import build, parse_file_options, read_script
 
 LEARNER = """
@@ -78,6 +78,11 @@ def test_a_key_that_nobody_reads_is_an_error_with_its_cure(tmp_path: Path) -> No
         ("", BadInput, "has no function build"),
         ("def build(params):\n    return 3\n", BadInput, "build gave int; expected a samovar.Learner"),
         ("def build(params:\n", ConfigError, r"script.py, line 6: .*expected Python that can be read"),
+        (
+            "def build(params):\n    raise SystemExit\n",
+            SamovarError,
+            r"build called sys\.exit\(\); expected it to go through",
+        ),
     ],
 )
 def test_a_script_that_cannot_be_used_is_told(tmp_path: Path, text: str, error: type[Exception], message: str) -> None:

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,9 @@ def test_going_on_with_other_arguments_is_refused() -> None:
         trainer.train(ArrayDataset(*make_data()), "m", epoch_hook=fail, **QUIET)
     with pytest.raises(Conflict, match="batch_size"):
         trainer.train(ArrayDataset(*make_data()), "m", batch_size=5, resume=True, **QUIET)
+    sgd = partial(torch.optim.SGD, momentum=0.9)
+    with pytest.raises(Conflict, match="optimizer,RAdam,SGD"):
+        trainer.train(ArrayDataset(*make_data()), "m", optimizer=sgd, resume=True, **QUIET)
     trainer.train(ArrayDataset(*make_data()), "m", resume=True, **QUIET)
 
 
@@ -223,6 +227,10 @@ class Endless(IterableDataset[Any]):
         (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 2)), {"train_prop": 0.5}, r"output has the shape \[\d, 1\]"),
         (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"train_prop": 1.5}, "train_prop: found 1.5"),
         (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"batch_size": 0}, "batch_size: found 0"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"n_workers": -1}, "n_workers: found -1"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"learning_rate": "a"}, "learning_rate is 'a'"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"train_prop": "a"}, "train_prop is 'a'"),
+        (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"clip_norm": 0}, "clip_norm is 0; expected"),
         (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"criterion": "mse"}, "criterion: found 'mse'"),
         (TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1)), {"criterion": nn.MSELoss}, "has no postproc"),
     ],
@@ -230,6 +238,34 @@ class Endless(IterableDataset[Any]):
 def test_mistakes_are_named_with_their_cure(dataset: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         PytorchTrainer(build, device="cpu").train(dataset, "m", **{**QUIET, **options})
+
+
+def test_a_wrong_number_of_workers_makes_no_directory(folder: Path, trained: PytorchTrainer) -> None:
+    with pytest.raises(BadInput, match="n_workers"):
+        trained.train(ArrayDataset(*make_data()), "new", n_workers=-1, **QUIET)
+    assert not (folder / "new").exists()
+    for options in ({"batch_size": 0}, {"n_workers": -1}):
+        with pytest.raises(BadInput, match="found"):
+            trained.predict_dataset(ArrayDataset(*make_data()), verbose=False, **options)
+
+
+def test_an_average_is_loaded_with_the_builder_that_made_it(folder: Path) -> None:
+    options = {**QUIET, "n_best_nets": 2}
+    first = PytorchTrainer(build, [3], device="cpu").fit(*make_data(), name="a", **options)
+
+    def stranger(num_inputs: int) -> nn.Module:
+        return nn.Linear(num_inputs, 1)
+
+    for name in ("a", "a_avg"):
+        PytorchTrainer(stranger, [3], device="cpu")  # the newest
+        assert PytorchTrainer.load(name).net_builder is build
+    PytorchTrainer._given.clear()  # as in another process
+    again = PytorchTrainer(build, [3], device="cpu")
+    again.train(ArrayDataset(*make_data()), "a", resume=True, **options)
+    for name in ("a", "a_avg"):
+        PytorchTrainer(stranger, [3], device="cpu")  # the newest
+        assert PytorchTrainer.load(name).net_builder is build
+    assert np.array_equal(again.predict(make_data()[0]), first.predict(make_data()[0]))
 
 
 def test_files_and_devices_that_do_not_fit(trained: PytorchTrainer, folder: Path) -> None:

@@ -3,8 +3,10 @@
 Numbers stay numbers, ids up to 64 bits included; what JSON has no word for (NaN, an infinity) is null.
 """
 
+import ctypes
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -23,12 +25,26 @@ def print_json(answer: Any) -> None:
 
 @contextmanager
 def only_answer(is_json: bool) -> Iterator[None]:
-    """While the block runs, what scripts and libraries print goes to stderr, if the answer is to stand alone."""
+    """While the block runs, what scripts, libraries and processes that they start print goes to stderr, if the answer
+    is to stand alone."""
     if not is_json:
         yield
         return
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), _moved(1, 2):
         yield
+
+
+@contextmanager
+def _moved(descriptor: int, target: int) -> Iterator[None]:
+    """What is not Python knows only the descriptor."""
+    kept = os.dup(descriptor)
+    os.dup2(target, descriptor)
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)  # what C code has not written yet
+        os.dup2(kept, descriptor)
+        os.close(kept)
 
 
 def _plain(value: Any) -> Any:

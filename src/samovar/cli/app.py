@@ -84,8 +84,8 @@ def main() -> None:
         console = open_notes()
         is_stop = isinstance(error, Stopped)
         if not is_stop:
-            console.print("[bold red]error:[/]", end=" ")
-        console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]), markup=False)
+            console.print("error:", style="bold red", end=" ")
+        console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]))
         if is_stop:
-            console.print(how_to_go_on(), markup=False)
+            console.print(how_to_go_on())
         sys.exit(error.exit_code)

@@ -18,8 +18,6 @@ from samovar.errors import SamovarError
 if TYPE_CHECKING:
     from samovar.experiments.grid.run import Done, Show
 
-_OVER = ("done", "failed", "cancelled")
-
 
 def experiment(
     path: Annotated[Path, typer.Argument(help="The experiment, a JSON file.", metavar="EXPERIMENT")],
@@ -51,8 +49,8 @@ def experiment(
     if done.errors:
         lines = "".join(f"\n  part {name}: {error}" for name, error in done.errors.items())
         raise SamovarError(
-            f"{done.folder}: {len(done.errors)} of {len(done.table.rows)} parts failed; expected none: "
-            f"mend what they name and start it again{lines}"
+            f"{done.folder}: {len(done.errors)} of {len(done.table.rows)} parts failed or were cancelled; expected "
+            f"none: mend what they name and start it again{lines}"
         )
 
 
@@ -86,6 +84,8 @@ def _shown(console: Console) -> "Iterator[Show]":
     if not console.is_terminal:
         yield _Lines(console).show
         return
+    from samovar.experiments.queue.job import OVER
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -97,7 +97,7 @@ def _shown(console: Console) -> "Iterator[Show]":
 
         def show(states: Mapping[str, str]) -> None:
             running = [name for name, state in states.items() if state == "running"]
-            over = sum(state in _OVER for state in states.values())
+            over = sum(state in OVER for state in states.values())
             bar.update(task, description=f"part {', '.join(running[:8])}", completed=over, total=len(states))
 
         yield show
@@ -109,11 +109,13 @@ class _Lines:
         self._told: dict[str, str] = {}
 
     def show(self, states: Mapping[str, str]) -> None:
-        over = {name: state for name, state in states.items() if state in _OVER}
+        from samovar.experiments.queue.job import OVER
+
+        over = {name: state for name, state in states.items() if state in OVER}
         is_first = not self._told
         for name, state in over.items():
             if self._told.get(name) != state and not is_first:
-                self._console.print(f"part {name}: {state} ({len(over)} of {len(states)})", markup=False)
+                self._console.print(f"part {name}: {state} ({len(over)} of {len(states)})")
         if is_first:
-            self._console.print(f"{len(states)} parts, {len(over)} of them over already", markup=False)
+            self._console.print(f"{len(states)} parts, {len(over)} of them over already")
         self._told = dict(states)

@@ -1,6 +1,7 @@
 """`samovar ls`: the runs below a folder, with state, age and metrics."""
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,10 +44,15 @@ def ls(
     print_notes(f"unreadable: {problem}" for problem in listing.unreadable)
     is_shortened = sys.stdout.isatty() and csv is None and not as_json and len(listing.rows) > _MOST_ROWS
     rows = listing.rows[:_MOST_ROWS] if is_shortened else listing.rows
-    titles = [column.partition(".")[2] or column for column in listing.columns]
-    print_rows(titles, rows, _show, csv, as_json)
+    print_rows(_shorten(listing.columns), rows, _show, csv, as_json)
     if is_shortened:
         print_notes([f"{len(listing.rows) - _MOST_ROWS} more; see them with --where, --sort or --csv FILE"])
+
+
+def _shorten(columns: Sequence[str]) -> list[str]:
+    """Without `config.` and `metric.`, where the name is still that of one column."""
+    short = [column.partition(".")[2] or column for column in columns]
+    return [name if short.count(name) == 1 else column for name, column in zip(short, columns, strict=True)]
 
 
 def _show(column: str, value: Any) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console, print_notes
-from samovar.cli.rows import save_text
+from samovar.cli.rows import save_text, writing_to
 from samovar.errors import NotOurs
 
 
@@ -47,7 +47,8 @@ def metrics(
     if csv is not None:
         save_text(csv, to_csv(rows))
     if png is not None:
-        draw(rows, png)
+        with writing_to(png):
+            draw(rows, png)
     if as_json:
         print_json(rows)
     if as_json or csv is not None or png is not None:

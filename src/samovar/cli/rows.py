@@ -3,7 +3,8 @@
 import csv
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,19 @@ def print_rows(
         table = Table(*columns)
         for row in rows:
             table.add_row(*map(show, columns, row))
-        open_console().print(table, markup=False)
+        open_console().print(table)
 
 
 def save_text(path: Path, text: str) -> None:
-    try:
+    with writing_to(path):
         path.write_text(text)
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """A place that cannot be written to is the user's mistake."""
+    try:
+        yield
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}; expected a place to write to: give another") from None
 

@@ -26,10 +26,11 @@ def run(
 
     Example: samovar run augment.py -c augmentation.json --conf '{"copies": 8}' --out augmentation_8
     """
-    from samovar.experiments.stage import DIRECTORY_KEYS, run_stage
+    from samovar.config.place import PLACE_KEYS
+    from samovar.experiments.stage import run_stage
     from samovar.pipelines.request import make_request
 
-    request = make_request(config, script, conf or [], out=out, directory_keys=DIRECTORY_KEYS)
+    request = make_request(config, script, conf or [], out=out, directory_keys=PLACE_KEYS["run"])
     with only_answer(as_json):
         done = run_stage(replace(request, accept_defaults=accept_defaults))
     print_notes(done.notes)

@@ -33,7 +33,7 @@ def show(
     if result.lineage.sources:
         console.print(make_tree(f"made from (chain of {result.name}):", result.chain()))
     console.print("config:")
-    console.print(dump_config(result.config), markup=False, end="")
+    console.print(dump_config(result.config), end="")
 
 
 def _answer(result: ResultDirectory) -> dict[str, Any]:

@@ -14,29 +14,33 @@ def why(
 ) -> None:
     """Say why a result is stale, and what changed around it.
 
-    Names config keys, code and sources that changed up its chain, and what is not as it was on the machine.
+    Names config keys, code, sources and raw files that changed up its chain, and what is not as it was on the machine.
 
     Example: samovar why models/click_1
     """
+    from samovar.experiments.audit import find_raw_changes, with_sources
     from samovar.experiments.why import explain
     from samovar.results import open_directory
     from samovar.results.environment import capture_environment, changed_environment
 
     result = open_directory(directory)
     stale = list(explain(result))
+    raw = [f"{each.name}: {change}" for each in with_sources([result]) for change in find_raw_changes(each)]
     changes = changed_environment(result.environment, capture_environment())
     if as_json:
         links = [
             {"key": link.source.key, "path": link.source.path, "state": link.state, "reasons": reasons}
             for link, reasons in stale
         ]
-        print_json({"directory": result.name, "stale": links, "environment": changes})
+        print_json({"directory": result.name, "stale": links, "raw_files": raw, "environment": changes})
         return
     for link, reasons in stale:
         print(f"{link.source.key} = {link.source.path}: {link.state}")
         for reason in reasons:
             print(f"  {reason}")
-    if not stale:
+    for line in raw:
+        print(line)
+    if not stale and not raw:
         print(f"{result.name}: every source is as it was")
     if changes:
         print("made with another environment:")

@@ -21,7 +21,7 @@ FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "*.num_downloaders": "rows arrive in order, however many threads fetch them",
         "*.num_parsers": "rows arrive in order, however many threads parse them",
         "*.max_cache_size": "how far reading runs ahead, never what is read",
-        "*.max_memory": "when sorting spills to disk, never the order it gives",
+        "*.max_memory": "how far reading runs ahead, never what is read",
         "*.memory_limit": "when sorting spills to disk, never the order it gives",
         "snapshotter.frequency": "going on from any snapshot ends in the same bytes",
         "ttl_filter.frequency": "an expired row is reset at its next use, swept or not",
@@ -34,6 +34,10 @@ FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
 # The user's own section: a key there means what the user's script makes of it, so none is free.
 _USERS_SECTION = "model"
 
+STAGE: Final = "stage:"
+"""How the kind of a user's own stage begins. All its keys are the user's, but for these."""
+_FREE_IN_STAGES: Final = {key: FREE_KEYS[key] for key in ("out", PARENT)}
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -43,21 +47,23 @@ class Comparison:
     """What may differ, to be logged: free keys, and inputs that only moved."""
 
 
-def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({})) -> Tree:
-    """The flat config without free keys; the inputs, by flat key, count by id instead of by path. A list of paths is
-    one flat value, and its items are inputs: `source[0]`."""
+def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({}), kind: str = "") -> Tree:
+    """The flat config without the free keys of its kind; the inputs, by flat key, count by id instead of by path. A
+    list of paths is one flat value, and its items are inputs: `source[0]`."""
     paths = {key: value for key, value in flatten(config).items() if not any(covers(key, each) for each in inputs)}
     flat = {**paths, **inputs}
-    return {key: value for key, value in flat.items() if not _is_free(key, value == {})}
+    is_stage = kind.startswith(STAGE)
+    return {key: value for key, value in flat.items() if not _is_free(key, value == {}, is_stage)}
 
 
 @lru_cache(maxsize=4096)  # ten thousand configs have the same few keys
-def _is_free(key: str, is_empty: bool) -> bool:
+def _is_free(key: str, is_empty: bool, is_stage: bool) -> bool:
+    free = _FREE_IN_STAGES if is_stage else FREE_KEYS
     if covers(_USERS_SECTION, key):
         return False
     # {"snapshotter": {}} says no more than leaving it out.
-    is_empty_home = is_empty and any(covers(key, pattern) for pattern in FREE_KEYS)
-    return is_empty_home or any(covers(pattern, key) for pattern in FREE_KEYS)
+    is_empty_home = is_empty and any(covers(key, pattern) for pattern in free)
+    return is_empty_home or any(covers(pattern, key) for pattern in free)
 
 
 def compare(
@@ -65,10 +71,11 @@ def compare(
     new: Mapping[str, Any],
     old_inputs: Mapping[str, str] = MappingProxyType({}),
     new_inputs: Mapping[str, str] = MappingProxyType({}),
+    kind: str = "",
 ) -> Comparison:
     old_flat, new_flat = flatten(old), flatten(new)
-    old_identity = _without_emptied(identity(old, old_inputs), new_flat)
-    new_identity = _without_emptied(identity(new, new_inputs), old_flat)
+    old_identity = _without_emptied(identity(old, old_inputs, kind), new_flat)
+    new_identity = _without_emptied(identity(new, new_inputs, kind), old_flat)
     differing = diff_flat({"old": old_identity, "new": new_identity})
     everything = diff_flat({"old": old_flat, "new": new_flat})
     sides = _show(old_flat, old_inputs), _show(new_flat, new_inputs)

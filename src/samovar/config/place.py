@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
+PLACE_KEYS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {"train": DIRECTORY_KEYS, "predict": DIRECTORY_KEYS, "brew": ("result",), "run": ("out",)}
+)
+"""By command: the keys of its config that say where the result goes. Two configs cannot share one."""
 _KEPT = "model_config.json"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from samovar.brew.stage import KIND as TABLE
 from samovar.brew.stage import find_raw_ids
 from samovar.errors import Damaged, SamovarError
-from samovar.experiments.raw_files import CHECKSUM, changed_files, find_raw
+from samovar.experiments.raw_files import changed_files, find_raw, wants_checksum
 from samovar.experiments.why import explain
 from samovar.results import ResultDirectory, Source
 from samovar.results.checked import FileRecord, map_checked
@@ -104,4 +104,4 @@ def _raw_changes(directory: ResultDirectory, source: Source) -> list[str]:
         return ["changed"] if is_recipe and find_raw_ids(directory.config)[source.key] != source.id else []
     raw = find_raw(directory.config, Path())
     assert raw is not None
-    return changed_files(source, raw.as_source(directory.config.get(CHECKSUM) is True))
+    return changed_files(source, raw.as_source(wants_checksum(directory.config)))

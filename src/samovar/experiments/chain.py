@@ -9,6 +9,7 @@ from pathlib import Path
 from samovar.config import flatten
 from samovar.config.paths import at, split
 from samovar.errors import NotOurs
+from samovar.experiments.pictures import save_figure
 from samovar.experiments.targets import Target
 from samovar.results import Link, Source, open_directory
 from samovar.results.directory import follow
@@ -104,4 +105,4 @@ def draw(graph: Graph, path: Path) -> None:
                   bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "#455a64"})  # fmt: skip
     axis.set_xlim(-0.6, max(rows, default=0) + 0.6)
     axis.set_ylim(-max(rows.values(), default=1) - 0.6, -0.4)
-    figure.savefig(path, dpi=120)
+    save_figure(figure, {path.suffix.removeprefix("."): path})

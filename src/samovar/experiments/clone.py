@@ -11,15 +11,15 @@ from typing import Any
 from samovar.config import MISSING, Diff, dump_config, flat_diff, flatten, merge
 from samovar.config.nearest import nearest
 from samovar.config.parent import Parent, read_parent, with_parent, without_parent
+from samovar.config.place import PLACE_KEYS
 from samovar.errors import BadInput
+from samovar.experiments.kinds import command_of
 from samovar.experiments.targets import Target
+from samovar.results import open_directory
 from samovar.results.directory import CONFIG
 from samovar.store.disk import Disk
 from samovar.store.faults import store_error
 from samovar.store.scratch import ScratchNames
-
-_PLACES = ("model_dir", "model_yt_dir", "out")
-"""Keys that say where the result goes: two configs cannot share one."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | N
             """give one, for example --conf '{"model.lr": 0.01}'"""
         )
     file, is_kept = _origin(parent)
-    family = _family(file, parent.config)
+    family, keys = _family(file, parent.config), _place_keys(parent, is_kept)
     change = {key: None if value is MISSING else value for key, (_, value) in changes.rows.items()}
     record = Parent(file.stem if is_kept else file.name, family, change)
     for suffix in suffixes():
         path = file.with_name(f"{family}{suffix}.json")
         if path.with_suffix("").exists():  # the directory that the clone would make
             continue
-        tree = _place(new, old, None if is_kept else file.stem.removeprefix(family), suffix)
+        tree = _place(new, old, keys, None if is_kept else file.stem.removeprefix(family), suffix)
         if _create(path, dump_config(with_parent(tree, record)).encode(), disk or Disk()):
             return Clone(path, flat_diff({"old": old, "new": tree}), _new_keys(old, new))
     raise AssertionError("there is always another suffix")
@@ -78,11 +78,21 @@ def _family(file: Path, config: Mapping[str, Any]) -> str:
     return file.stem if parent is None or is_renamed else parent.family
 
 
-def _place(new: Mapping[str, Any], old: Mapping[str, Any], old_suffix: str | None, suffix: str) -> dict[str, Any]:
+def _place_keys(parent: Target, is_kept: bool) -> Sequence[str]:
+    """Of a config without a directory, all that may be one: nobody knows which command it is for."""
+    if is_kept:
+        folder = parent.path if parent.directory is not None else parent.path.parent
+        return PLACE_KEYS[command_of(open_directory(folder).lineage.kind)]
+    return sorted({key for keys in PLACE_KEYS.values() for key in keys})
+
+
+def _place(
+    new: Mapping[str, Any], old: Mapping[str, Any], keys: Sequence[str], old_suffix: str | None, suffix: str
+) -> dict[str, Any]:
     """The result of a clone goes elsewhere, unless the change says where. The config that a directory keeps, which has
     no suffix, names that directory: without the key the result goes beside the clone."""
     tree = dict(new)
-    for key in _PLACES:
+    for key in keys:
         if not isinstance(old.get(key), str) or new.get(key) != old[key]:
             continue
         if old_suffix is None:

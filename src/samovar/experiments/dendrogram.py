@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from samovar.config.diff import diff_flat
-from samovar.config.identity import identity
 from samovar.config.parent import read_parent
 from samovar.errors import BadInput
 from samovar.experiments.collector import collector_at_rest
+from samovar.experiments.identities import read_identities
 from samovar.experiments.labels import label_group
 from samovar.experiments.measures import match_one
 from samovar.experiments.phylogeny import Floats, distances, find_kin
@@ -71,7 +71,7 @@ def grow(targets: Sequence[Target], most_leaves: int, metric: str | None = None)
     """The order of the targets does not matter. Without results there is no metric."""
     if len(targets) < 2:
         raise BadInput(f"tree: found {len(targets)} config; expected two or more: name another config or directory")
-    flat = {target.name: identity(target.config) for target in targets}
+    flat = dict(zip((target.name for target in targets), read_identities(targets), strict=True))
     ordered = sorted(targets, key=lambda each: (json.dumps(flat[each.name], sort_keys=True), each.name))
     kin = find_kin(distances([flat[target.name] for target in ordered]))
     values = _read_metric(ordered, metric)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from samovar.config.diff import Diff, diff_flat, show_value
-from samovar.config.identity import identity
 from samovar.config.paths import split
 from samovar.config.values import MISSING, same
+from samovar.experiments.identities import read_identities
 from samovar.experiments.targets import Target
 
 _MOST_LETTERS = 60
@@ -16,7 +16,8 @@ _MOST_LETTERS = 60
 def label_all(targets: Sequence[Target]) -> list[str]:
     """One label a target, such as `lr=0.1 dim=8`, without keys that can make no other result. Two of the same config
     have their names added."""
-    diff = diff_flat({target.name: identity(target.config) for target in targets})
+    names = (target.name for target in targets)
+    diff = diff_flat(dict(zip(names, read_identities(targets), strict=True)))
     short = shorten_keys(diff.rows)
     labels = [
         " ".join(f"{short[key]}={_show(row[number])}" for key, row in diff.rows.items() if row[number] is not MISSING)

@@ -32,7 +32,7 @@ def read_curves(directory: ResultDirectory) -> dict[str, Curve]:
     curves: dict[str, Curve] = defaultdict(Curve)
     for number, line in enumerate(read_log(directory.store, LOG)):
         step = next((float(line[key]) for key in _STEPS if _is_number(line.get(key))), float(number))
-        for metric, value in _metrics_of(line):
+        for metric, value in metrics_of(line):
             curves[metric].steps.append(step)
             curves[metric].values.append(value)
     return dict(curves)
@@ -41,7 +41,7 @@ def read_curves(directory: ResultDirectory) -> dict[str, Curve]:
 def read_last(directory: ResultDirectory) -> dict[str, float]:
     """The last value of each metric."""
     newest = {_shape(line): line for line in read_log_end(directory.store, LOG)}
-    return {metric: value for line in newest.values() for metric, value in _metrics_of(line)}
+    return {metric: value for line in newest.values() for metric, value in metrics_of(line)}
 
 
 def _shape(line: Mapping[str, Any]) -> tuple[object, ...]:
@@ -50,13 +50,14 @@ def _shape(line: Mapping[str, Any]) -> tuple[object, ...]:
     return (line.get("kind"), *what, *line)
 
 
-def _metrics_of(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def metrics_of(line: Mapping[str, Any], *, has_shifts: bool = True) -> Iterator[tuple[str, float]]:
+    """The numbers of a line by name. Without shifts an evaluation of any later hour has one name: `next_hour.auc`."""
     kind = line.get("kind")
     if kind == "end":
         return
     prefix = ""
     if kind == "evaluation":
-        shift = line.get("shift")
+        shift = line.get("shift") if has_shifts else None
         prefix = f"{line.get('name')}{'' if shift is None else f'+{shift}h'}."
     yield from _numbers(line, prefix)
 

@@ -12,15 +12,13 @@ from typing import IO, Any, NoReturn
 
 from samovar.callbacks.metrics_log import LOG as METRICS
 from samovar.config import Params, merge
+from samovar.config.identity import STAGE
 from samovar.config.nearest import nearest
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
 from samovar.experiments.links import Named, find_named
 from samovar.experiments.raw_files import RawFiles
 from samovar.results import OpenResult, ResultDirectory
 from samovar.results.artifacts import FILES
-
-STAGE = "stage:"
-"""How the kind of a user's stage begins; the name of its script follows."""
 
 
 class OutPath(PosixPath):

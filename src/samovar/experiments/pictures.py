@@ -1,4 +1,4 @@
-"""PNG and SVG of curves and dendrograms, the same bytes each time. Only who draws waits for matplotlib."""
+"""PNG and SVG of curves, dendrograms and others, the same bytes each time. Only who draws waits for matplotlib."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ def save_panels(panels: Sequence[Panel], files: Mapping[str, Path]) -> None:
         axes.grid(alpha=0.3)
         if len(panel.lines) <= _MOST_IN_LEGEND:
             axes.legend(fontsize="small")
-    _save(figure, files)
+    save_figure(figure, files)
 
 
 def save_dendrogram(tree: "Dendrogram", metric: str | None, files: Mapping[str, Path]) -> None:
@@ -50,10 +50,11 @@ def save_dendrogram(tree: "Dendrogram", metric: str | None, files: Mapping[str, 
             text.set_color(colormaps["viridis"](0.9 * (1 - share)))
     if metric is not None:
         axes.set_title(f"dark: high {metric}", fontsize="small")
-    _save(figure, files)
+    save_figure(figure, files)
 
 
-def _save(figure: "Figure", files: Mapping[str, Path]) -> None:
+def save_figure(figure: "Figure", files: Mapping[str, Path]) -> None:
+    """Into each of the files; they are named by their kind, png or svg."""
     import matplotlib
 
     for kind, file in files.items():

@@ -15,8 +15,8 @@ from typing import Any
 
 from samovar.brew.sources import fingerprint
 from samovar.config.diff import diff_flat
-from samovar.config.values import MISSING
-from samovar.errors import BadInput
+from samovar.config.values import MISSING, describe
+from samovar.errors import BadInput, ConfigError
 from samovar.results import Source
 
 KEY = "files"
@@ -59,12 +59,22 @@ class RawFiles:
 def find_raw(config: Mapping[str, Any], folder: Path) -> RawFiles | None:
     """Relative patterns begin at `folder`; None when the config names no files."""
     given = config.get(KEY)
-    listed = [given] if isinstance(given, str) else given
-    if not isinstance(listed, list) or not listed or not all(isinstance(each, str) for each in listed):
+    if given is None:
         return None
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each for each in listed):
+        raise ConfigError(f"{KEY}: found {describe(given)}, expected a path or pattern, or a list of them: mend it")
     return RawFiles(
         [os.path.abspath(folder / Path(each).expanduser()) for each in listed], is_list=isinstance(given, list)
     )
+
+
+def wants_checksum(config: Mapping[str, Any]) -> bool:
+    """Whether raw files count by their content."""
+    given = config.get(CHECKSUM)
+    if given is not None and not isinstance(given, bool):
+        raise ConfigError(f"{CHECKSUM}: found {describe(given)}, expected true or false: mend it")
+    return bool(given)
 
 
 def changed_files(old: Source, new: Source) -> list[str]:

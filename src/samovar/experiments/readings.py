@@ -10,6 +10,7 @@ from samovar.experiments.index import Reading, read_many
 from samovar.experiments.measures import LOG, read_last
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG
+from samovar.results.lineage import FILE as LINEAGE
 from samovar.results.status import FILE as STATUS
 from samovar.store import LocalStore
 from samovar.store.paths import RESERVED
@@ -21,6 +22,11 @@ _FINISHED = "finished"
 
 def read_configs(folders: Sequence[Path]) -> list[Reply]:
     return read_many(_CONFIGS, folders)
+
+
+def read_kinds(folders: Sequence[Path]) -> list[Reply]:
+    """`kind`, as lineage names it."""
+    return read_many(_KINDS, folders)
 
 
 def read_facts(folders: Sequence[Path]) -> list[Reply]:
@@ -47,6 +53,10 @@ def _read_config(folder: Path) -> Answer:
     return open_directory(folder).config
 
 
+def _read_kind(folder: Path) -> Answer:
+    return {"kind": ResultDirectory(LocalStore(folder)).lineage.kind}
+
+
 def _read_facts(folder: Path) -> Answer:
     directory = ResultDirectory(LocalStore(folder))
     status, state = directory.status, directory.condition
@@ -67,6 +77,7 @@ def _read_metrics(folder: Path) -> Answer:
 
 
 _CONFIGS = Reading("configs-1", (CONFIG,), _read_config)
+_KINDS = Reading("kinds-1", (LINEAGE,), _read_kind)
 _FACTS = Reading(
     "facts-1",
     (STATUS, f"{RESERVED}/attributes"),

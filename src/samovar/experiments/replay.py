@@ -9,9 +9,9 @@ from rich.console import Console
 from samovar.brew.recipe import Recipe
 from samovar.brew.stage import KIND as TABLE
 from samovar.brew.stage import brew
+from samovar.config.identity import STAGE
 from samovar.errors import BadInput, Conflict
 from samovar.experiments.audit import find_raw_changes
-from samovar.experiments.out import STAGE
 from samovar.experiments.stage import run_stage
 from samovar.experiments.why import explain_link
 from samovar.pipelines.contract import compare, contract_of

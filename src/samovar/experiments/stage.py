@@ -16,22 +16,24 @@ import torch
 
 from samovar import seeds
 from samovar.config import Ledger, Params, flatten
+from samovar.config.identity import STAGE
 from samovar.config.parent import without_parent
 from samovar.config.paths import covers
+from samovar.config.place import PLACE_KEYS
 from samovar.errors import BadInput, ConfigError
 from samovar.experiments.links import KEYS, Named, as_sources, find_named, require_good, with_paths
-from samovar.experiments.out import STAGE, Out
-from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw
+from samovar.experiments.out import Out
+from samovar.experiments.raw_files import CHECKSUM, RawFiles, find_raw, wants_checksum
 from samovar.experiments.raw_files import KEY as RAW
 from samovar.experiments.script_text import ScriptText, read_text
 from samovar.pipelines.drift import Earlier, find_earlier, judge_changes, judge_defaults
 from samovar.pipelines.effective import choose_threads
+from samovar.pipelines.exits import no_exit
 from samovar.pipelines.request import Request
 from samovar.pipelines.script import load_script
 from samovar.results import Plan, ResultDirectory, Source, begin
 from samovar.store import LocalStore
 
-DIRECTORY_KEYS = ("out",)
 READ_BY_US = ("seed", "num_threads", RAW, CHECKSUM, *KEYS)
 
 
@@ -83,7 +85,8 @@ def run_stage(request: Request) -> Ran:
         if result.is_finished:
             return Ran(request.out, True, result.notes)
         result.restore()
-        ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
+        with no_exit(request.script.path, "main"):
+            ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
         notes += _remarks(effective, ledger, earlier, notes)
         result.write_params(ledger.to_dict())
         result.adopt_files()
@@ -92,13 +95,13 @@ def run_stage(request: Request) -> Ran:
 
 
 def _find_inputs(request: Request) -> _Inputs:
-    has_checksum = request.tree.get(CHECKSUM) is True
-    return _Inputs(find_named(request.tree, request.folder), find_raw(request.tree, request.folder), has_checksum)
+    tree, folder = request.tree, request.folder
+    return _Inputs(find_named(tree, folder), find_raw(tree, folder), wants_checksum(tree))
 
 
 def _make_effective(request: Request, inputs: _Inputs) -> dict[str, Any]:
     """What goes into model_config.json, and can be run again as it stands, from anywhere."""
-    kept = {key: value for key, value in request.tree.items() if key not in DIRECTORY_KEYS}
+    kept = {key: value for key, value in request.tree.items() if key not in PLACE_KEYS["run"]}
     effective = with_paths(kept, inputs.named)
     return effective if inputs.raw is None else {**effective, RAW: inputs.raw.value}
 

@@ -40,6 +40,10 @@ def train_model(
         raise BadInput(f"train_model: found a model of type {type(model).__name__}; expected a TorchModel: wrap it")
     check_count("n_epochs", n_epochs)
     batches = as_batch_iter(batch_iter)
+    if batches.num_batches < 1:
+        raise BadInput("batch_iter: found no minibatches; expected at least one, else nothing is learned: fill it")
+    if not isinstance(lr, Policy | type) and not hasattr(lr, "__float__"):  # of a class more is said below
+        raise BadInput(f"lr: found {lr!r}; expected a number, or a policy: give one")
     named = {name: _as_policy(name, each) for name, each in {"lr": lr, **policies}.items()}
     folder = _expand(checkpoints_path)
     if seed is None:

@@ -63,7 +63,8 @@ def _stat(path: Path) -> Iterator[os.stat_result]:
 def _is_same_run(neighbour: ResultDirectory, plan: Plan) -> bool:
     if neighbour.lineage.kind != plan.kind:
         return False
-    return not compare(neighbour.config, plan.config, neighbour.lineage.inputs, plan.lineage.inputs).conflicts
+    old, new = neighbour.lineage.inputs, plan.lineage.inputs
+    return not compare(neighbour.config, plan.config, old, new, plan.kind).conflicts
 
 
 def judge_defaults(earlier: Earlier | None, ledger: Ledger, is_accepted: bool) -> list[str]:

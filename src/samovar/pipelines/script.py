@@ -12,6 +12,7 @@ from typing import Any
 
 from samovar.config import Ledger, Params
 from samovar.errors import BadInput, ConfigError, UnknownKey
+from samovar.pipelines.exits import no_exit
 from samovar.results.directory import ALL_FILES, CONFIG
 from samovar.runner import Learner
 
@@ -128,7 +129,8 @@ def load_script(script: Script) -> ModuleType:
     module = ModuleType(_MODULE)
     module.__file__ = str(script.path)
     sys.modules[_MODULE] = module
-    exec(compile(script.source, str(script.path), "exec"), module.__dict__)
+    with no_exit(script.path, "the script"):
+        exec(compile(script.source, str(script.path), "exec"), module.__dict__)
     return module
 
 
@@ -146,7 +148,8 @@ def build(script: Script, section: Mapping[str, Any]) -> Built:
     ledger = Ledger()
     params = Params(section, ledger, "model")
     takes_files = len(inspect.signature(function).parameters) > 1
-    learner = function(params, dict(script.files)) if takes_files else function(params)
+    with no_exit(script.path, "build"):
+        learner = function(params, dict(script.files)) if takes_files else function(params)
     if not isinstance(learner, Learner):
         raise BadInput(
             f"{script.path}: build gave {type(learner).__name__}; expected a samovar.Learner: return one from build"

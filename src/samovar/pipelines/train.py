@@ -16,6 +16,7 @@ from samovar import seeds
 from samovar.config import flatten
 from samovar.pipelines.drift import Earlier, find_earlier, judge_defaults
 from samovar.pipelines.effective import make_effective
+from samovar.pipelines.exits import no_exit
 from samovar.pipelines.inputs import TableOpener
 from samovar.pipelines.request import Request
 from samovar.pipelines.schema import Config, load_config
@@ -60,7 +61,8 @@ def train(request: Request, console: Console | None = None) -> Trained:
             return Trained(request.out, True, result.notes)
         ready = ready or _build(request, config, Earlier.of(directory))
         result.notes += ready.notes
-        Session(result, stage, ready.built, request.out, console).run()
+        with no_exit(request.script.path, "something that the training uses"):
+            Session(result, stage, ready.built, request.out, console).run()
         return Trained(request.out, False, result.notes)
 
 

@@ -59,7 +59,7 @@ def content_of(
 ) -> dict[str, Any]:
     """All that decides the bytes of a result."""
     inputs = {source.key: source.id for source in sources}
-    return {"kind": kind, "config": identity(config, inputs), "inputs": inputs, "code": dict(code)}
+    return {"kind": kind, "config": identity(config, inputs, kind), "inputs": inputs, "code": dict(code)}
 
 
 def result_id(content: Mapping[str, Any]) -> str:

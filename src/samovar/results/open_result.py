@@ -380,7 +380,8 @@ def _refuse_foreign(directory: ResultDirectory) -> None:
 
 
 def _check_config(directory: ResultDirectory, plan: Plan) -> list[str]:
-    found = compare(directory.config, plan.config, directory.lineage.inputs, plan.lineage.inputs)
+    old, new = directory.lineage, plan.lineage
+    found = compare(directory.config, plan.config, old.inputs, new.inputs, new.kind)
     if found.conflicts.rows:
         is_bare = not (directory.is_finished or directory.is_live or committed_snapshots(directory.store))
         raise Conflict(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import torch
@@ -31,18 +33,22 @@ class Options:
             check_count(name, getattr(self, name))
         if self.patience is not None:
             check_count("patience", self.patience)
-        if not self.learning_rate > 0 or (self.clip_norm is not None and not self.clip_norm > 0):
-            raise BadInput(
-                f"train: learning_rate is {self.learning_rate}, clip_norm {self.clip_norm}; expected numbers above 0: "
-                "change the arguments"
-            )
+        for name in ("learning_rate", "train_prop", "clip_norm"):
+            value = getattr(self, name)
+            is_absent = value is None and name == "clip_norm"
+            if not is_absent and (isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0):
+                raise BadInput(f"train: {name} is {value!r}; expected a number above 0: change the argument")
 
     @property
     def epochs_of_patience(self) -> int:
         return default_patience(self.n_epochs) if self.patience is None else self.patience
 
-    def config(self, seed: int, num_examples: int, criterion: str) -> dict[str, Any]:
-        return {**asdict(self), "seed": seed, "num_examples": num_examples, "criterion": criterion}
+    def config(
+        self, seed: int, num_examples: int, criterion: str, optimizer: Callable[..., torch.optim.Optimizer]
+    ) -> dict[str, Any]:
+        made_by = optimizer.func if isinstance(optimizer, partial) else optimizer
+        names = {"criterion": criterion, "optimizer": getattr(made_by, "__name__", type(made_by).__name__)}
+        return {**asdict(self), "seed": seed, "num_examples": num_examples, **names}
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,9 @@ class Manner:
     verbose: bool
     epoch_hook: Callable[[Any], None] | None
     snapshot_seconds: float
+
+    def __post_init__(self) -> None:
+        check_count("n_workers", self.n_workers, 0)
 
 
 def find_device(device: str | torch.device) -> torch.device:

@@ -14,7 +14,7 @@ from samovar.data import ArrayDataset, BatchMaker, split_examples
 from samovar.data.arrays import as_tensor
 from samovar.data.batches import check_dataset
 from samovar.errors import BadInput
-from samovar.pipelines.facade import kept_config, open_facade
+from samovar.pipelines.facade import check_count, kept_config, open_facade
 from samovar.results import OpenResult
 from samovar.runner import Callback, Run
 from samovar.trainer.criteria import MixedCriterion
@@ -114,6 +114,7 @@ class PytorchTrainer:
             batch_size, n_epochs, train_prop, learning_rate, repeat_train, repeat_valid, n_best_nets, with_restarts,
             shuffle, patience, clip_norm, deterministic,
         )  # fmt: skip
+        manner = Manner(n_workers, verbose, epoch_hook, snapshot_seconds)
         check_dataset(dataset)
         split = split_examples(len(dataset), train_prop, shuffle)
         path = Path(name).expanduser()
@@ -124,13 +125,11 @@ class PytorchTrainer:
         chosen = seeds.draw_seed() if chosen is None else chosen
         _ = self.net  # before anything else draws random numbers
         self.criterion = make_criterion(criterion, Part(dataset, split.train))
-        config = options.config(chosen, len(dataset), type(self.criterion).__name__)
-        manner = Manner(n_workers, verbose, epoch_hook, snapshot_seconds)
+        config = options.config(chosen, len(dataset), type(self.criterion).__name__, optimizer)
         training = Training(
             self.net, self.criterion, BatchMaker(dataset, chosen), split, options, manner, self.device, path,
             lambda ending, weights, epoch, loss: self._save(path, ending, weights, epoch, loss), optimizer,
         )  # fmt: skip
-        PytorchTrainer._given[str(path_of(path).resolve())] = self.net_builder, self.net_build_args
         with open_facade(folder, "PytorchTrainer", config) as result:
             hook = None if epoch_hook is None else _Hook(self, epoch_hook)
             report = self._known(result, path) if result.is_finished else training.run(result, hook)
@@ -152,14 +151,22 @@ class PytorchTrainer:
         weights = {name.removeprefix("net."): value for name, value in best["weights"].items()}
         load_weights(self.net, weights, result.directory.name)
         averaged, nets = final.position["averaged_loss"], final.position["num_averaged"]
+        for ending in ("", "_avg") if result.directory.config["n_best_nets"] > 1 else ("",):
+            self._remember(path, ending)
         folder = Path(result.directory.name)
         return Report(
             str(path), states["History"]["rows"], best["epoch"], best["loss"], averaged, nets, run["end_reason"], folder
         )
 
     def _save(self, path: Path, ending: str, weights: Weights, epoch: int, loss: float) -> None:
-        file = path_of(path.with_name(path.name + ending))
+        file = self._remember(path, ending)
         write_net(file, NetFile(weights, plain(self.net_build_args), describe_criterion(self.criterion), epoch, loss))
+
+    def _remember(self, path: Path, ending: str) -> Path:
+        """That this trainer's builder makes the net in that file."""
+        file = path_of(path.with_name(path.name + ending))
+        PytorchTrainer._given[str(file.resolve())] = self.net_builder, self.net_build_args
+        return file
 
     # Loading
 
@@ -214,6 +221,8 @@ class PytorchTrainer:
         self, dataset: Any, batch_size: int = 1, verbose: bool = True, n_workers: int = 0
     ) -> np.ndarray[Any, Any]:
         """The predictions of all examples, in order. Targets are not needed."""
+        check_count("batch_size", batch_size)
+        check_count("n_workers", n_workers, 0)
         check_dataset(dataset)
         maker = BatchMaker(dataset, 0)
         order = torch.arange(len(dataset))

@@ -62,7 +62,7 @@ def compute_id(directory: Path) -> str:
     flat = {**paths, **inputs}
     content = {
         "code": attributes.get("code", lineage["code"]),
-        "config": {path: value for path, value in flat.items() if not _is_free(path, value)},
+        "config": {path: value for path, value in flat.items() if not _is_free(path, value, lineage["kind"])},
         "inputs": inputs,
         "kind": lineage["kind"],
     }
@@ -86,7 +86,9 @@ def _flatten(tree: dict[str, Any], path: str) -> dict[str, Any]:
     return flat
 
 
-def _is_free(path: str, value: Any) -> bool:
+def _is_free(path: str, value: Any, kind: str) -> bool:
+    if kind.startswith("stage:"):
+        return path == "out" or path.startswith("cloned_from")
     if path.split(".")[0] == "model":
         return False
     is_empty = value == {} and path in FREE_WHEN_EMPTY

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 from samovar.config import read_config
 from samovar.config.parent import Parent, read_parent, without_parent
-from samovar.errors import BadInput, NotOurs, Stopped
+from samovar.errors import BadInput, ConfigError, NotOurs, Stopped
 from samovar.experiments.grid import Done, Request, run_experiment
 from samovar.experiments.queue import open_queue
 from samovar.signals import StopRequest
@@ -135,28 +135,101 @@ def test_paths_of_a_base_file_begin_where_it_stands(quick_path: Path) -> None:
     base: Mapping[str, Any] = {
         "model_dir": "elsewhere",
         "train_data": {"table": "../tables/clicks"},
-        "source": {"data": "data"},
         "steps": 1,
         "name": "toy",
+        "num_threads": 1,
     }
     (quick_path / "configs/base.json").write_text(json.dumps(base))
     evaluation = {"eval_confs": [{"name": "seen", "table": "tables/later"}]}
-    path = write(quick_path / "exp.json", base="configs/base.json", evaluation=evaluation)
+    changes = [{}, {"train_data.table": "tables/other"}]
+    path = write(quick_path / "exp.json", base="configs/base.json", kind="train", evaluation=evaluation, list=changes)
     run(path, out=quick_path / "here")
-    assert without_parent(read_config(quick_path / "here/configs/0.json")) == {
+    first = {
         "train_data": {"table": str(quick_path / "tables/clicks")},
-        "source": {"data": str(quick_path / "configs/data")},
         "steps": 1,
         "name": "toy",
+        "num_threads": 1,
         "evaluation": {"eval_confs": [{"name": "seen", "table": str(quick_path / "tables/later")}]},
     }
-    parent = read_parent(read_config(quick_path / "here/configs/0.json"))
-    assert parent == Parent(str(quick_path / "configs/base.json"), "base", {})
+    second = {**first, "train_data": {"table": str(quick_path / "tables/other")}}
+    assert without_parent(read_config(quick_path / "here/configs/0.json")) == first
+    assert without_parent(read_config(quick_path / "here/configs/1.json")) == second
+    parents = [read_parent(read_config(quick_path / f"here/configs/{number}.json")) for number in (0, 1)]
+    whole = str(quick_path / "configs/base.json")
+    assert parents == [Parent(whole, "base", {}), Parent(whole, "base", {"train_data.table": "tables/other"})]
+
+
+def test_of_a_users_stage_only_the_keys_that_run_reads_are_paths_and_places(quick_path: Path) -> None:
+    own = {
+        "steps": 1,
+        "name": "toy",
+        "model_dir": "m1",
+        "result": "r",
+        "init_from": "noise",
+        "train_data": {"table": "t"},
+    }
+    (quick_path / "configs").mkdir()
+    (quick_path / "configs/base.json").write_text(json.dumps({**own, "files": "raw/*.txt", "out": "o"}))
+    path = write(
+        quick_path / "exp.json",
+        base="configs/base.json",
+        grid={"source": ["data", ["data", "more"]]},
+        list=[{"files": ["a", "b"]}],
+    )
+    run(path)
+    raw, here = f"{quick_path}/configs/raw/*.txt", str(quick_path)
+    configs = [without_parent(read_config(quick_path / f"exp/configs/{number}.json")) for number in range(3)]
+    assert configs == [
+        {**own, "files": raw, "source": f"{here}/data"},
+        {**own, "files": raw, "source": [f"{here}/data", f"{here}/more"]},
+        {**own, "files": [f"{here}/a", f"{here}/b"]},
+    ]
+
+
+def test_changes_that_give_the_same_config_are_one_part(quick_path: Path) -> None:
+    path = write(quick_path / "exp.json", list=[{"steps": 2}, {}, {"steps": 1}], metrics=["loss"])
+    done = run(path)
+    assert [(row.name, row.values, row.metrics) for row in done.table.rows] == [
+        ("0", {"steps": 2}, {"loss": 0.5}),
+        ("1", {"steps": 1}, {"loss": 1.0}),
+    ]
+    assert [row.name for row in run(path).table.rows] == ["0", "1"]
+
+
+def test_a_metric_that_nobody_has_yet_hides_no_failure_and_no_stop(quick_path: Path) -> None:
+    """The error of the part, or how to go on, is what the user must know."""
+    path = write(quick_path / "exp.json", list=[{}, {"is_wrong": True}], metrics=["loss", "accuracy"])
+    done = run(path)
+    assert list(done.errors) == ["1"]
+    assert [dict(row.metrics) for row in done.table.rows] == [
+        {"loss": 0.5, "accuracy": None},
+        {"loss": None, "accuracy": None},
+    ]
+    stop = StopRequest()
+    stop.ask("ctrl-C")
+    with pytest.raises(Stopped, match="start it again to go on"):
+        run(path, stop)
+
+
+def test_a_cancelled_part_is_no_success(quick_path: Path) -> None:
+    path = write(quick_path / "exp.json", list=[{}, {"steps": 1}])
+    url = f"sqlite:///{quick_path}/shared.db"
+    found: list[Done] = []
+    thread = threading.Thread(target=lambda: found.append(run(path, db=url, num_workers=0)))
+    thread.start()
+    wait_until(lambda: (quick_path / "shared.db").exists() and _has_jobs(url), "the parts are in the queue")
+    queue = open_queue(url)
+    wait_until(lambda: queue.cancel([1, 2]) is None or not thread.is_alive(), "nothing is left to wait for")
+    assert found[0].errors == {"0": "was cancelled", "1": "was cancelled"}
 
 
 def test_what_cannot_be_is_told(quick_path: Path) -> None:
+    path = write(quick_path / "odd.json", metrics=["loss:median"])
+    with pytest.raises(ConfigError, match=r"metrics.*found 'median' after the colon; expected one of last, mean"):
+        run(path)
+    assert not (quick_path / "odd").exists()
     path = write(quick_path / "exp.json", metrics=["accuracy"])
-    with pytest.raises(BadInput, match=r"no run has 'accuracy'; they have step, loss, began_at"):
+    with pytest.raises(BadInput, match=r"no run has 'accuracy'; they have loss, began_at"):
         run(path)
     (quick_path / "mine").mkdir()
     (quick_path / "mine/notes.txt").touch()

@@ -36,16 +36,16 @@ def build(params):
 import pyarrow.parquet as pq
 
 def main(params, out):
-    files = sorted((out.source("predictions") / "evaluation/predictions").glob("*.parquet"))
+    files = sorted((out.source("told") / "evaluation/predictions").glob("*.parquet"))
     (out / "count.txt").write_text(str(sum(pq.read_metadata(file).num_rows for file in files)))
 """,
 }
 TRAINED_ON = {"table": "table", "features": ["x"], "targets": ["y"], "epoch_count": 2}
 JOBS = {
-    "table": ("brew", None, {"source": "rows.csv", "realvalue_factors": ["x", "y"], "keys": ["id"], "batch_size": 2}),
+    "table": ("brew", None, {"source": ["rows.csv"], "realvalue_factors": ["x", "y"], "keys": ["id"], "batch_size": 2}),
     "net": ("train", "net.py", {"pipeline": "offline", "model": {"lr": 0.01}, "train_data": TRAINED_ON}),
     "told": ("predict", None, {"source": "net", "table": "table", "keys": ["id"]}),
-    "count": ("run", "count.py", {"source": "told"}),
+    "count": ("run", "count.py", {"source": ["told"]}),
 }
 
 
@@ -98,8 +98,14 @@ def test_every_kind_is_done_by_a_worker_and_known_again(folder: Path, do_all: Ca
     ]
     assert (folder / "count/files/count.txt").read_text() == "5"
     assert all(open_directory(folder / name).is_finished for name in JOBS)
+    tasks = [
+        make_task(Path(f"{name}.json"), kind=kind, script=None if script is None else Path(script))
+        for name, (kind, script, _) in JOBS.items()
+    ]
+    assert [(added.how, added.job.state) for added in queue.add(tasks)] == [("known", "done")] * 4
     new = open_queue("sqlite:///new.db", is_new=True)
     assert rebuild(new, [folder], max_attempts=3) == {"done": 4}
     assert {(Path(job.task.out).name, job.task.kind) for job in new.jobs()} == {
         (name, kind) for name, (kind, _, _) in JOBS.items()
     }
+    assert [added.how for added in new.add(tasks)] == ["known"] * 4

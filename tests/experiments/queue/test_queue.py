@@ -39,9 +39,10 @@ def test_a_removed_directory_is_done_again(queue: Queue, quick_path: Path) -> No
 
 def test_a_finished_directory_counts_as_done_at_once(queue: Queue, quick_path: Path) -> None:
     config, script = quick_path / "a.json", quick_path / "stage.py"
-    config.write_text('{"out": "results/a", "steps": 2, "source": "data"}')
+    config.write_text('{"out": "results/a", "steps": 2, "source": ["data", "more"], "files": null}')
     script.write_text("")
-    kept = {"steps": 2, "source": str((quick_path / "data").resolve()), "num_threads": 3}
+    sources = [str((quick_path / name).resolve()) for name in ("data", "more")]
+    kept = {"steps": 2, "source": sources, "files": None, "num_threads": 3}
     with begin(ResultDirectory(LocalStore(quick_path / "results/a")), Plan("toy", kept)) as result:
         result.restore()
         result.finish(None, 2)
@@ -119,11 +120,57 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
         rebuild(new, [quick_path / "none"], max_attempts=3)
 
 
+def test_rebuilding_passes_over_what_it_cannot_read(quick_path: Path) -> None:
+    queue = open_queue(f"sqlite:///{quick_path}/queue.db", is_new=True)
+    for name in ("a", "b"):
+        with begin(ResultDirectory(LocalStore(quick_path / name)), Plan("model", {"steps": 2}, script=b"")):
+            pass
+    stray = quick_path / "a/external_stuff/tool"
+    stray.mkdir(parents=True)
+    (stray / "model_config.json").write_text("{}")
+    (quick_path / "b/lineage.json").unlink()
+    assert rebuild(queue, [quick_path], max_attempts=3) == {"waiting": 1, "unreadable": 1}
+
+
+def test_the_command_that_made_a_rebuilt_job_takes_its_place(quick_path: Path) -> None:
+    """The directory keeps whole paths and what the machine chose: the same config all the same."""
+    queue = open_queue(f"sqlite:///{quick_path}/queue.db", is_new=True)
+    tasks = {}
+    for kind, asked, kept in (
+        ("train", {"model_dir": "train", "x": 1}, {"model_dir": str(quick_path / "old"), "x": 1, "num_threads": 2}),
+        ("predict", {"source": "m"}, {"source": str(quick_path / "m"), "position": 3, "keys": []}),
+        ("brew", {"source": ["a"], "y": None}, {"source": [str(quick_path / "a")], "y": None}),
+        ("run", {"source": "s"}, {"source": str(quick_path / "s"), "num_threads": 2}),
+    ):
+        result = ResultDirectory(LocalStore(quick_path / kind))
+        lineage = {"train": "model", "predict": "prediction", "brew": "table", "run": "stage:s"}[kind]
+        with begin(result, Plan(lineage, kept, script=b"")):
+            pass
+        (quick_path / f"{kind}.json").write_text(json.dumps(asked))
+        (quick_path / "s.py").touch()
+        tasks[kind] = make_task(quick_path / f"{kind}.json", kind=kind, script=quick_path / "s.py")
+    assert rebuild(queue, [quick_path], max_attempts=3) == {"waiting": 4}
+    assert [(added.how, added.job.state) for added in queue.add(list(tasks.values()))] == [("replaced", "waiting")] * 4
+    assert [added.how for added in queue.add(list(tasks.values()))] == ["known"] * 4
+
+    new = open_queue(f"sqlite:///{quick_path}/new.db", is_new=True)
+    rebuild(new, [quick_path], max_attempts=3)
+    other = make_task(
+        quick_path / "train.json", script=quick_path / "s.py", overrides=['{"x": 5}'], out=quick_path / "train"
+    )
+    with pytest.raises(Conflict, match=r"\(waiting\) makes it from another config: x is 1 there and 5 here"):
+        new.add([other])
+
+
 @pytest.mark.parametrize(
     ("kind", "config", "words"),
     [
         ("train", {"model_dir": "m"}, ["train", "{c}", "--script", "{s}", "--conf", '{"seed": 1}', "--out", "{f}/m"]),
-        ("run", {"out": "r"}, ["run", "{s}", "-c", "{c}", "--conf", '{"seed": 1}', "--out", "{f}/r"]),
+        (
+            "run",
+            {"out": "r", "model_dir": "mine"},
+            ["run", "{s}", "-c", "{c}", "--conf", '{"seed": 1}', "--out", "{f}/r"],
+        ),
         ("brew", {"result": "t"}, ["brew", "{c}", "--conf", '{"seed": 1}', "--out", "{f}/t"]),
         (
             "predict",

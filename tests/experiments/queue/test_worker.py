@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import threading
 import time
 from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
@@ -15,13 +17,14 @@ from tests.experiments.queue.fleet import (
     metrics,
     run_here,
     start_worker,
+    toy_command,
     toy_task,
 )
 from tests.experiments.queue.postgres import PostgresServer
 from tests.waiting import wait_until
 
 from samovar.errors import QueueGone
-from samovar.experiments.queue import Outcome, Queue, Task, open_queue
+from samovar.experiments.queue import Outcome, Queue, Task, Worker, open_queue, worker_name
 from samovar.results import open_directory
 from samovar.store import lease_state
 
@@ -79,6 +82,39 @@ def test_a_failure_is_tried_again_behind_the_others_and_keeps_error_and_log(queu
     run_here(queue)
     assert queue.job(breaks.id).state == "done"
     assert metrics(breaks.task.out)[1]["began_at"] == 1  # it went on from the snapshot before the failure
+
+
+@on_sqlite
+def test_an_exit_code_of_0_without_a_finished_directory_is_a_failure(queue: Queue, quick_path: Path) -> None:
+    queue.add([toy_task(quick_path, "lazy", {"says_nothing_and_leaves": True}, max_attempts=2)])
+    run_here(queue)
+    [job] = queue.jobs()
+    assert (job.state, job.attempts, job.exit_code) == ("failed", 2, 0)
+    assert job.error == "exit code 0, but there is no finished result: it said nothing"
+
+
+@on_sqlite
+def test_a_job_whose_folder_is_gone_is_done_where_its_config_stands(queue: Queue, quick_path: Path) -> None:
+    queue.add([replace(toy_task(quick_path, "moved"), folder=str(quick_path / "gone"))])
+    run_here(queue)
+    assert [(job.state, job.error) for job in queue.jobs()] == [("done", None)]
+
+
+@on_sqlite
+def test_a_job_whose_process_cannot_be_started_fails_alone(queue: Queue, quick_path: Path) -> None:
+    """A log that cannot be written, a machine without processes left: the worker goes on with the next job."""
+    bad = replace(toy_task(quick_path, "bad", max_attempts=2), kind="impossible")
+    queue.add([bad, toy_task(quick_path, "good")])
+
+    def command(task: Task) -> list[str]:
+        too_long = ["x" * (1 << 22)] if task.kind == "impossible" else []  # more than Linux lets a process have
+        return [*toy_command(task), *too_long]
+
+    Worker(queue, "here", lambda line: None, make_command=command).run_until_empty()
+    impossible, good = queue.jobs()
+    assert (impossible.state, impossible.attempts, good.state) == ("failed", 2, "done")
+    assert impossible.error is not None
+    assert impossible.error.startswith("its process could not be run: [Errno 7] Argument list too long")
 
 
 @on_sqlite
@@ -214,6 +250,29 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_can_be_tried_again(
     queue.retry([1])
     run_here(queue)
     assert [line["began_at"] for line in metrics(task.out)] == [0, 1]
+
+
+@on_sqlite
+def test_a_cancelled_job_that_does_not_listen_is_killed_after_a_while(queue: Queue, quick_path: Path) -> None:
+    task = toy_task(quick_path, "deaf", {"wait_at_0": str(quick_path / "never"), "is_deaf": True})
+    queue.add([task])
+    worker = Worker(
+        queue, worker_name(), lambda line: None, lease_seconds=1.0, grace_seconds=0.1, make_command=toy_command
+    )
+    thread = threading.Thread(target=worker.run_one)
+    thread.start()
+    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    queue.cancel([1])
+    thread.join()
+    assert not lease_state(open_directory(task.out).store).is_held
+    assert [job.state for job in queue.jobs()] == ["cancelled"]
+
+
+def test_no_two_workers_have_one_name() -> None:
+    """Host and process may be the same in two containers: so they are in one process."""
+    names = {worker_name() for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith(f"worker@{socket.gethostname()}:{os.getpid()}:") for name in names)
 
 
 def test_a_database_file_that_goes_away_stops_the_job_and_loses_nothing(sqlite_url: str, quick_path: Path) -> None:

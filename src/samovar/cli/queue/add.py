@@ -54,7 +54,7 @@ def add(
         "known": "is in the queue already ({state}), nothing to do",
         "finished": "is finished already, counts as done",
         "again": "its directory was removed, is done again",
-        "replaced": "replaced a job that had failed or was cancelled",
+        "replaced": "replaced a job that had failed, was cancelled or was rebuilt",
     }
     for added in found:
         job = added.job

@@ -53,5 +53,5 @@ def _table(found: "list[Job]", is_whole: bool) -> Table:
         state = "lost" if job.is_lost else job.state
         holder = (job.holder or "").rpartition("/")[0] if job.state == "running" else ""
         row = (str(job.id), state, job.task.kind, str(job.task.priority), f"{job.attempts}/{job.task.max_attempts}")
-        table.add_row(*row, *(text.replace("[", r"\[") for text in (holder, job.task.out, shown)))
+        table.add_row(*row, holder, job.task.out, shown)
     return table

@@ -43,9 +43,9 @@ def show(
     table = Table.grid(padding=(0, 2))
     for name, fact in facts.items():
         if fact is not None:
-            table.add_row(name, fact.replace("[", r"\["))
+            table.add_row(name, fact)
     console = open_console()
     console.print(table)
     if job.log:
         console.print("end of its log:")
-        console.print(job.log, markup=False, end="")
+        console.print(job.log, end="")

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from samovar.config import Schema
+from samovar.experiments.grid.metrics import split_column
 
 _Whole = int  # in the section below that name is a key
 Scale = Literal["choice", "uniform", "log_uniform", "int"]
@@ -85,3 +86,10 @@ class Experiment(Schema):
     """Of the jobs; higher ones are done first."""
     max_attempts: PositiveInt = 3
     """Failures and dead workers until a part is given up."""
+
+    @field_validator("metrics")
+    @classmethod
+    def _can_be_read(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for column in columns or ():
+            split_column(column)
+        return columns

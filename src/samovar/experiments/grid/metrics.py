@@ -1,7 +1,7 @@
 """One number a run and metric, from `logs/metrics.jsonl`. Knows no experiments.
 
-A name is a key of a line, with the evaluation's name before it: `loss`, `ahead.auc`; `:last`, `:mean`, `:min`, `:max`
-say which of its values counts. Evaluations are means over all examples, all else is the last value.
+A name is that of measures.py, but for shifts, which count together: `loss`, `ahead.auc`; `:last`, `:mean`, `:min`,
+`:max` say which of its values counts. Evaluations are means over all examples, all else is the last value.
 """
 
 from collections import defaultdict
@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samovar.errors import BadInput
+from samovar.experiments.measures import LOG, metrics_of
 from samovar.results import ResultDirectory, read_log
 
-LOG = "metrics.jsonl"
-_NO_METRICS = ("uri", "epoch", "shift", "num_batches", "num_examples")
 _SHOWN = ("loss", "auc", "log_loss")
 _HOW = ("last", "mean", "min", "max")
 
@@ -40,36 +39,43 @@ def read_series(directory: ResultDirectory) -> dict[str, Series]:
     found: dict[str, Series] = {}
     for line in read_log(directory.store, LOG):
         is_evaluation = line.get("kind") == "evaluation"
-        for key, value in line.items():
-            if key in _NO_METRICS or isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            series = found.setdefault(f"{line['name']}.{key}" if is_evaluation else key, Series(is_evaluation))
-            series.values.append(float(value))
+        for name, value in metrics_of(line, has_shifts=False):
+            series = found.setdefault(name, Series(is_evaluation))
+            series.values.append(value)
             series.weights.append(float(line.get("num_examples", 1)))
     return found
 
 
-def choose_metrics(runs: Sequence[Mapping[str, Series]], asked: Sequence[str] | None) -> dict[str, tuple[str, str]]:
-    """Column to (name of a series, how its values become one)."""
+def split_column(column: str) -> tuple[str, str]:
+    """A name, and which of its values is meant; nothing where the column does not say it."""
+    name, _, how = column.partition(":")
+    if how and how not in _HOW:
+        raise BadInput(f"{column!r}: found {how!r} after the colon; expected one of {', '.join(_HOW)}: mend it")
+    return name, how
+
+
+def choose_metrics(
+    runs: Sequence[Mapping[str, Series]], asked: Sequence[str] | None, is_complete: bool
+) -> dict[str, tuple[str, str]]:
+    """Column to (name of a series, how its values become one). While runs may still say more, a column that fits none,
+    or more than one, stays empty."""
     known = list(dict.fromkeys(name for run in runs for name in run))
     if asked is None:
         asked = [name for name in known if name.rpartition(".")[2] in _SHOWN]
-    return {column: _find(column, runs, known) for column in asked}
+    return {column: _find(column, runs, known, is_complete) for column in asked}
 
 
-def _find(column: str, runs: Sequence[Mapping[str, Series]], known: Sequence[str]) -> tuple[str, str]:
-    name, _, how = column.partition(":")
-    if how and how not in _HOW:
-        raise BadInput(
-            f"metrics: {column!r}: found {how!r} after the colon; expected one of {', '.join(_HOW)}: mend it"
-        )
+def _find(
+    column: str, runs: Sequence[Mapping[str, Series]], known: Sequence[str], is_complete: bool
+) -> tuple[str, str]:
+    name, how = split_column(column)
     fitting = [name] if name in known else [each for each in known if each.endswith(f".{name}")]
-    if len(fitting) > 1:
+    if len(fitting) > 1 and is_complete:
         raise BadInput(f"metrics: {column!r} may be {' or '.join(fitting)}; expected one of them: write its whole name")
-    if not fitting:
-        if known:
-            raise BadInput(f"metrics: no run has {column!r}; they have {', '.join(known)}: mend the name")
-        return name, how or "last"  # no run has come far enough to tell
+    if not fitting and is_complete and known:
+        raise BadInput(f"metrics: no run has {column!r}; they have {', '.join(known)}: mend the name")
+    if len(fitting) != 1:
+        return name, how or "last"
     is_evaluation = any(run[fitting[0]].is_evaluation for run in runs if fitting[0] in run)
     return fitting[0], how or ("mean" if is_evaluation else "last")
 

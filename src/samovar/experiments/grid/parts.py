@@ -49,10 +49,12 @@ class Parts:
                 "choose another --out"
             )
 
-    def make(self, base: Mapping[str, Any], parent: str | None, changes: Sequence[Change]) -> list[Part]:
-        """The part of each change: the one that is there, else a new one. None is ever changed or removed."""
+    def make(self, configs: Sequence[tuple[Change, Mapping[str, Any]]], parent: str | None) -> list[Part]:
+        """The part of each config, beside the change that made it: the one that is there, else a new one. Changes that
+        give the same config are one part. None is ever changed or removed."""
         numbers = self._numbers()
-        return [self._make_one(merge(base, change), numbers, parent, change) for change in changes]
+        made = [self._make_one(config, numbers, parent, change) for change, config in configs]
+        return list({part.name: part for part in reversed(made)}.values())[::-1]
 
     def read_configs(self) -> dict[int, dict[str, Any]]:
         found = {}
@@ -62,8 +64,8 @@ class Parts:
                 found[int(name)] = parse_config(self._store.read(entry.path).decode(), entry.path)
         return found
 
-    def _make_one(self, config: dict[str, Any], numbers: dict[str, int], parent: str | None, change: Change) -> Part:
-        clone = with_parent(config, Parent(parent or BASE, Path(parent or BASE).stem, flatten(change)))
+    def _make_one(self, config: Mapping[str, Any], numbers: dict[str, int], parent: str | None, change: Change) -> Part:
+        clone = with_parent(config, Parent(parent or BASE, Path(parent or BASE).stem, flatten(merge({}, change))))
         while (number := numbers.get(_key(config))) is None:
             new = max(numbers.values(), default=-1) + 1
             try:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samovar.config import read_config
+from samovar.config import merge, read_config
 from samovar.config.place import named_place
 from samovar.errors import SamovarError, Stopped
-from samovar.experiments.grid.base import read_base
+from samovar.experiments.grid.base import make_whole, read_base
 from samovar.experiments.grid.document import Experiment
 from samovar.experiments.grid.parts import QUEUE, Part, Parts, choose_threads
 from samovar.experiments.grid.samples import list_changes
 from samovar.experiments.grid.table import Table, collect
-from samovar.experiments.queue import Queue, Task, Worker, make_task, open_queue, worker_name
+from samovar.experiments.queue import Job, Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.experiments.queue.command import Command, make_command
 from samovar.experiments.queue.job import OVER
 from samovar.signals import StopRequest
@@ -45,7 +45,7 @@ class Done:
     folder: Path
     table: Table
     errors: Mapping[str, str]
-    """Of the parts that failed."""
+    """Of the parts that failed or were cancelled."""
 
 
 def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
@@ -66,7 +66,12 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
     if stop.count:
         reason = f" ({stop.reason})" if stop.reason else ""
         raise Stopped(f"{folder}: stopped{reason}; start it again to go on")
-    return Done(folder, table, {names[job.id]: job.error or "" for job in queue.jobs(["failed"], numbers)})
+    undone = queue.jobs(["failed", "cancelled"], numbers)
+    return Done(folder, table, {names[job.id]: _explain(job) for job in undone})
+
+
+def _explain(job: Job) -> str:
+    return "was cancelled" if job.state == "cancelled" else job.error or ""
 
 
 def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[Part]:
@@ -75,7 +80,9 @@ def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[
     parent, base = read_base(experiment, request.path.parent)
     if experiment.kind == "train" and base.get("num_threads") is None:
         base["num_threads"] = choose_threads(parts.read_configs(), request.num_workers)
-    return parts.make(base, parent, list_changes(experiment))
+    home = request.path.parent.resolve()
+    configs = [(each, make_whole(merge(base, each), home, experiment.kind)) for each in list_changes(experiment)]
+    return parts.make(configs, parent)
 
 
 def _task(experiment: Experiment, request: Request, part: Part) -> Task:
@@ -92,7 +99,7 @@ def _task(experiment: Experiment, request: Request, part: Part) -> Task:
 
 def _do(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequest, show: Show) -> None:
     numbers = list(names)
-    failures: list[SamovarError] = []
+    failures: list[Exception] = []
 
     def is_over() -> bool:
         return all(state in OVER for state in queue.states(numbers).values())
@@ -101,7 +108,7 @@ def _do(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequ
         try:
             name = worker_name(f"experiment-{number}")
             Worker(queue, name, lambda line: None, stop, make_command=request.make_command).run(is_over)
-        except SamovarError as error:
+        except Exception as error:  # told by the thread that waits, instead of lost with this one
             failures.append(error)
             stop.ask()  # the others would not fare better
 

@@ -65,7 +65,7 @@ class Table:
 def collect(parts: Sequence[Part], states: Mapping[str, str], metrics: Sequence[str] | None) -> Table:
     """`states` by name; a part that is not through shows what its snapshots hold."""
     runs = [_series(part) for part in parts]
-    chosen = choose_metrics(runs, metrics)
+    chosen = choose_metrics(runs, metrics, is_complete=all(state == "done" for state in states.values()))
     found = flat_diff({part.name: without_parent(read_config(part.config)) for part in parts})
     rows = [
         Row(

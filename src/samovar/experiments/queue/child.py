@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, Self
 
@@ -34,27 +35,32 @@ class Child:
 
     def __enter__(self) -> Self:
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command]
-        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="samovar-job-")
-        self._process = subprocess.Popen(
-            launcher,
-            cwd=self._folder,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        self._handle = os.pidfd_open(self._process.pid)
+        with ExitStack() as stack:
+            self._log: IO[bytes] = stack.enter_context(tempfile.TemporaryFile(prefix="samovar-job-"))
+            self._process = subprocess.Popen(
+                launcher,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+            stack.callback(self._end)
+            self._handle = os.pidfd_open(self._process.pid)
+            stack.callback(os.close, self._handle)
+            self._opened = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._opened.close()
+
+    def _end(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        os.close(self._handle)
-        self._log.close()
 
     @property
     def pid(self) -> int:

@@ -60,11 +60,12 @@ class Database:
                     return act(connection)
             except DBAPIError as error:
                 reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
-                if isinstance(error, _HOPELESS) or time.monotonic() + pause > deadline:
+                is_hopeless = isinstance(error, _HOPELESS)
+                if is_hopeless or time.monotonic() + pause > deadline:
+                    tried = "" if is_hopeless else f"; it was tried for {self._patience_seconds:.0f} s"
                     raise QueueGone(
-                        f"{self.name}: the queue's database cannot be used ({reason}); it was tried for "
-                        f"{self._patience_seconds:.0f} s: bring it back and start again, or make it anew with "
-                        "`samovar queue rebuild`; the directories hold all that was done"
+                        f"{self.name}: the queue's database cannot be used ({reason}){tried}: bring it back and start "
+                        "again, or make it anew with `samovar queue rebuild`; the directories hold all that was done"
                     ) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -6,7 +6,6 @@ beat    only with the epoch that was taken  else the job is somebody else's by n
 end     only with the epoch that was taken  a worker that slept beyond its lease changes nothing
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from samovar.experiments.queue.database import Database
 from samovar.experiments.queue.job import Job, Outcome, State
 from samovar.experiments.queue.rows import SELECT, to_columns, to_job
 from samovar.experiments.queue.schema import database_now, jobs
-from samovar.experiments.queue.task import Task, describe_difference, is_done
+from samovar.experiments.queue.task import MOST, Task, describe_difference, is_done, is_made, is_rebuilt
 
 LEASE_SECONDS = 60.0
 _CLEAN: dict[str, Any] = {"attempts": 0, "ready_at": 0.0, "exit_code": None, "error": None, "log": None}
@@ -32,7 +31,7 @@ class Added:
     job: Job
     how: Literal["added", "known", "finished", "again", "replaced"]
     """known: nothing to do; finished: its directory is; again: its directory was removed; replaced: of a job that
-    had failed or was cancelled."""
+    had failed, was cancelled or was rebuilt."""
 
 
 class Queue:
@@ -42,10 +41,11 @@ class Queue:
 
     def add(self, tasks: Sequence[Task]) -> list[Added]:
         """All of them or, when one contradicts a job that is there, none."""
-        finished = {task.out for task in tasks if is_done(task)}
+        made = {task.out for task in tasks if is_made(task)}
+        finished = {task.out for task in tasks if task.out in made and is_done(task)}
 
         def act(connection: Connection) -> list[Added]:
-            return [_add(connection, task, task.out in finished) for task in tasks]
+            return [_add(connection, task, task.out in finished, task.out in made) for task in tasks]
 
         return self._transact(act)
 
@@ -66,7 +66,7 @@ class Queue:
         if states:
             query = query.where(jobs.c.state.in_(states))
         if ids:
-            query = query.where(jobs.c.id.in_(ids))
+            query = query.where(jobs.c.id.in_(_possible(ids)))
         return self._transact(lambda connection: [to_job(row) for row in connection.execute(query)])
 
     def job(self, number: int) -> Job:
@@ -131,7 +131,7 @@ class Queue:
         return self._change(ids, ("waiting", "running"), {"state": "cancelled", "epoch": jobs.c.epoch + 1, **_FREE})
 
     def _change(self, ids: Sequence[int], states: Sequence[State], values: dict[str, Any]) -> list[Job]:
-        query = select(jobs.c.id).where(jobs.c.id.in_(ids), jobs.c.state.in_(states)).with_for_update()
+        query = select(jobs.c.id).where(jobs.c.id.in_(_possible(ids)), jobs.c.state.in_(states)).with_for_update()
 
         def act(connection: Connection) -> list[Job]:
             found = list(connection.scalars(query))
@@ -154,6 +154,11 @@ _NEXT = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+
+
+def _possible(ids: Sequence[int]) -> list[int]:
+    """No database has a job of another number, and none can be asked for it."""
+    return [number for number in ids if 0 < number <= MOST]
 
 
 def _alive(lease_seconds: float) -> dict[str, Any]:
@@ -196,7 +201,8 @@ def _free_lost(connection: Connection) -> None:
         connection.execute(update(jobs).where(jobs.c.id == row.id).values(**values))
 
 
-def _add(connection: Connection, task: Task, is_finished: bool) -> Added:
+def _add(connection: Connection, task: Task, is_finished: bool, is_there: bool) -> Added:
+    """`is_there`: something is finished in its directory, be it this task's or not."""
     state: State = "done" if is_finished else "waiting"
     row = _find(connection, task.out)
     if row is None:
@@ -204,30 +210,32 @@ def _add(connection: Connection, task: Task, is_finished: bool) -> Added:
         assert number is not None
         return Added(_read(connection, number[0]), "finished" if is_finished else "added")
     job = to_job(row)
-    how = _meet(job, task, is_finished)
+    how = _meet(job, task, is_finished, is_there)
     if how != "known":
         values = {**to_columns(task), **_CLEAN, **_FREE, "state": state, "epoch": jobs.c.epoch + 1}
         connection.execute(update(jobs).where(jobs.c.id == job.id).values(**values))
     return Added(_read(connection, job.id), how)
 
 
-def _meet(job: Job, task: Task, is_finished: bool) -> Literal["known", "finished", "again", "replaced"]:
+def _meet(job: Job, task: Task, is_finished: bool, is_there: bool) -> Literal["known", "finished", "again", "replaced"]:
     """What to do with a task for whose directory there is a job."""
     if is_finished and job.state == "done":
-        return "known"  # a rebuilt job has the config that the directory keeps, with whole paths
-    asked = (task.kind, json.loads(task.config), task.script)
-    if asked != (job.task.kind, json.loads(job.task.config), job.task.script):
-        if job.state not in ("failed", "cancelled"):
-            first = "" if job.state == "done" else f", or `samovar queue cancel {job.id}` first"
-            raise Conflict(
-                f"{task.out}: job {job.id} ({job.state}) makes it from another config: "
-                f"{describe_difference(job.task, task)}; expected one config a directory: "
-                f"give another --out{first}"
-            )
+        return "known"
+    is_given_up = job.state in ("failed", "cancelled")
+    difference = describe_difference(job.task, task)
+    if difference is not None and not is_given_up:
+        first = "" if job.state == "done" else f", or `samovar queue cancel {job.id}` first"
+        raise Conflict(
+            f"{task.out}: job {job.id} ({job.state}) makes it from another config: {difference}; expected one config "
+            f"a directory: give another --out{first}"
+        )
+    if difference is not None:
         return "replaced"
     if is_finished:
-        return "known" if job.state in ("done", "running") else "finished"
-    return "again" if job.state == "done" else "known"
+        return "known" if job.state == "running" else "finished"
+    if is_rebuilt(job.task) and not is_rebuilt(task) and (is_given_up or job.state == "waiting"):
+        return "replaced"  # what the user typed says more than what the directory keeps
+    return "again" if job.state == "done" and not is_there else "known"
 
 
 def _find(connection: Connection, out: str) -> Row[Any] | None:

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from samovar.config import dump_config
-from samovar.errors import BadInput
+from samovar.errors import BadInput, SamovarError
+from samovar.experiments.kinds import command_of
 from samovar.experiments.queue.job import State
 from samovar.experiments.queue.queue import Queue
-from samovar.experiments.queue.task import Kind, Task
+from samovar.experiments.queue.task import Task
+from samovar.experiments.scan import find_results
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
-
-_KINDS: dict[str, Kind] = {"model": "train", "table": "brew", "prediction": "predict"}
 
 
 def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[str]:
@@ -21,12 +21,16 @@ def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[s
     Python made is left out: no command can go on with it."""
     counts: Counter[str] = Counter()
     for directory in _find(roots):
-        if not _is_of_a_command(directory):
+        try:
+            found = _read(directory)
+        except (SamovarError, ValueError, KeyError):  # of one that is damaged
+            counts["unreadable"] += 1
+            continue
+        if found is None:
             counts["left out"] += 1
             continue
-        task = replace(_task(directory), max_attempts=max_attempts)
-        state, error = _state(directory)
-        counts[state if queue.put(task, state, error) else "known"] += 1
+        task, state, error = found
+        counts[state if queue.put(replace(task, max_attempts=max_attempts), state, error) else "known"] += 1
     return counts
 
 
@@ -34,7 +38,11 @@ def _find(roots: Iterable[Path]) -> Iterator[ResultDirectory]:
     for root in roots:
         if not root.is_dir():
             raise BadInput(f"{root}: is no folder; expected a result directory, or a folder of them: check the path")
-        yield from (open_directory(path.parent.resolve()) for path in sorted(root.rglob(CONFIG)))
+        yield from (open_directory(path.resolve()) for path in find_results(root))
+
+
+def _read(directory: ResultDirectory) -> tuple[Task, State, str | None] | None:
+    return (_task(directory), *_state(directory)) if _is_of_a_command(directory) else None
 
 
 def _is_of_a_command(directory: ResultDirectory) -> bool:
@@ -49,7 +57,7 @@ def _task(directory: ResultDirectory) -> Task:
     folder = Path(directory.name)
     script = folder / SCRIPT
     return Task(
-        _KINDS.get(directory.lineage.kind, "run"),
+        command_of(directory.lineage.kind),
         str(folder / CONFIG),
         (),
         dump_config(directory.config),

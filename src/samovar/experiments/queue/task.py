@@ -4,21 +4,25 @@ A task is what a user could have typed as one command in `folder`; `config` reme
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from samovar.config import dump_config, flatten, merge, parse_config, parse_override, read_config
-from samovar.config.identity import identity
-from samovar.config.place import DIRECTORY_KEYS, named_place
-from samovar.config.values import same
+from samovar.config.diff import diff_flat
+from samovar.config.identity import STAGE, identity
+from samovar.config.place import PLACE_KEYS, named_place
+from samovar.config.values import MISSING, Tree, same
 from samovar.errors import BadInput, ConfigError
+from samovar.experiments.kinds import KINDS
 from samovar.results import ResultDirectory
+from samovar.results.directory import CONFIG
 from samovar.store import LocalStore
 
-Kind = Literal["brew", "train", "predict", "run"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+MOST = 2**31 - 1
+"""The largest whole number that every database takes."""
 _NEEDS_SCRIPT = ("train", "run")
 _CHOSEN_BY_THE_MACHINE = ("num_threads",)
 
@@ -61,10 +65,11 @@ def make_task(
         raise BadInput(f"--kind {kind}: found no such kind; expected one of {', '.join(KINDS)}: change it")
     if kind in _NEEDS_SCRIPT and (script is None or not script.is_file()):
         raise BadInput(f"--script: found {script or 'nothing'}; {kind} needs a Python file: name it")
-    if max_attempts < 1:
-        raise BadInput(f"--max-attempts: found {max_attempts}; expected 1 or more: change it")
+    for option, number, least in (("--priority", priority, -MOST), ("--max-attempts", max_attempts, 1)):
+        if not least <= number <= MOST:
+            raise BadInput(f"{option}: found {number}; expected a number from {least} to {MOST}: change it")
     tree = merge(read_config(config), *map(parse_override, overrides))
-    place = out or named_place(config, tree, ("result",) if kind == "brew" else DIRECTORY_KEYS)
+    place = out or named_place(config, tree, PLACE_KEYS[kind])
     return Task(
         kind,
         str(config.resolve()),
@@ -91,26 +96,65 @@ def check_unchanged(task: Task) -> None:
 def is_done(task: Task) -> bool:
     """Whether its directory is finished with this very config. False when in doubt: the command itself will see."""
     directory = ResultDirectory(LocalStore(task.out))
-    return directory.is_finished and _fits(directory.config, task.tree, Path(task.config_path).parent)
+    is_sure = task.kind != "predict"  # its model may have learned on since
+    return is_sure and directory.is_finished and not _find_differences(directory.config, task)
 
 
-def _fits(kept: Mapping[str, Any], asked: Mapping[str, Any], folder: Path) -> bool:
-    old, new = identity(kept), identity({key: value for key, value in asked.items() if value is not None})
-    chosen = [key for key in _CHOSEN_BY_THE_MACHINE if key in old and key not in new]
-    if old.keys() - chosen != new.keys():
-        return False
-    return all(same(old[key], value) or _is_path(old[key], value, folder) for key, value in new.items())
+def is_made(task: Task) -> bool:
+    """Whether its directory is finished, from whatever config; a live table never is, and counts too."""
+    directory = ResultDirectory(LocalStore(task.out))
+    return directory.is_finished or directory.is_live
+
+
+def is_rebuilt(task: Task) -> bool:
+    """Whether it was read from its own directory, and so has the config that the directory keeps."""
+    return Path(task.config_path) == Path(task.out) / CONFIG
+
+
+def describe_difference(old: Task, new: Task) -> str | None:
+    """The first thing in which two tasks for one directory differ; None if they are the same."""
+    if old.kind != new.kind:
+        return f"{old.kind} there, {new.kind} here"
+    if is_rebuilt(old):
+        found: Mapping[str, Sequence[Any]] = _find_differences(old.tree, new)
+    elif json.loads(old.config) != json.loads(new.config):
+        found = diff_flat({"old": flatten(old.tree), "new": flatten(new.tree)}).rows
+    elif old.script != new.script:
+        return f"{old.script} there, {new.script} here"
+    else:
+        return None
+    return next((f"{key} is {_show(before)} there and {_show(now)} here" for key, (before, now) in found.items()), None)
+
+
+def _find_differences(kept: Mapping[str, Any], task: Task) -> dict[str, list[Any]]:
+    """Between the config that a directory keeps, with whole paths and what the machine chose, and what is asked for."""
+    old, new = _identity(kept, task.kind), _identity(task.tree, task.kind)
+    more = old.keys() if task.kind == "predict" else _CHOSEN_BY_THE_MACHINE  # predictions keep all that can be asked
+    folder = Path(task.config_path).parent
+    rows = diff_flat({"old": old, "new": new}).rows.items()
+    return {
+        key: [was, now]
+        for key, (was, now) in rows
+        if not (now is MISSING and key in more) and not _is_path(was, now, folder)
+    }
+
+
+def _identity(tree: Mapping[str, Any], kind: str) -> Tree:
+    is_stage = kind == "run"
+    left_out = (key for key, value in tree.items() if key in PLACE_KEYS[kind] or (value is None and not is_stage))
+    asked = {key: tree[key] for key in tree.keys() - left_out}  # null drops a section of ours
+    return identity(asked, kind=STAGE if is_stage else "")
 
 
 def _is_path(kept: Any, asked: Any, folder: Path) -> bool:
     """Directories keep paths whole."""
-    return isinstance(asked, str) and kept == str((folder / Path(asked).expanduser()).resolve())
+    if isinstance(asked, list) and isinstance(kept, list) and len(asked) == len(kept):
+        return all(same(*pair) or _is_path(*pair, folder) for pair in zip(kept, asked, strict=True))
+    if not isinstance(asked, str):
+        return False
+    path = folder / Path(asked).expanduser()
+    return kept in (str(path.resolve()), os.path.abspath(path))
 
 
-def describe_difference(old: Task, new: Task) -> str:
-    """The first key in which two tasks for one directory differ."""
-    before, after = flatten(old.tree), flatten(new.tree)
-    for key in sorted(before.keys() | after.keys()):
-        if not same(before.get(key), after.get(key)):
-            return f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
-    return f"{old.kind} with {old.script} there, {new.kind} with {new.script} here"
+def _show(value: Any) -> str:
+    return "absent" if value is MISSING else repr(value)

@@ -5,7 +5,9 @@ take ─▶ child starts ─▶ beats while it lives ─▶ its exit code is the
              ▼ on from there, because the directory's own lease lets only one of them write
 """
 
+import math
 import os
+import secrets
 import signal
 import socket
 import time
@@ -18,6 +20,7 @@ from samovar.experiments.queue.child import Child
 from samovar.experiments.queue.command import Command, make_command
 from samovar.experiments.queue.job import Job, Outcome
 from samovar.experiments.queue.queue import LEASE_SECONDS, Queue
+from samovar.experiments.queue.task import is_made
 from samovar.results import ResultDirectory
 from samovar.signals import StopRequest
 from samovar.store import LocalStore, lease_state
@@ -29,8 +32,9 @@ _STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 128 + si
 
 
 def worker_name(given: str = "worker") -> str:
-    """Told apart from every other worker's by host and process."""
-    return f"{given}@{socket.gethostname()}:{os.getpid()}"
+    """Told apart from every other worker's: by host and process for people, and by a word of chance, because containers
+    may share a host's name and have the same process numbers."""
+    return f"{given}@{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 @dataclass
@@ -43,8 +47,12 @@ class Worker:
     lease_seconds: float = LEASE_SECONDS
     poll_seconds: float = 1.0
     """Between two looks at a queue without a waiting job."""
+    grace_seconds: float = 600.0
+    """How long the process of a job that is lost or cancelled may take to save what it has; then it is killed."""
     make_command: Command = make_command
     num_taken: int = 0
+    failed: set[int] = field(default_factory=set)
+    """Jobs that it had, and that did not come to a good end the last time."""
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Do jobs until somebody asks to stop, or `is_over` is true when none can be taken."""
@@ -82,16 +90,20 @@ class Worker:
             if isinstance(error, QueueGone):
                 raise
             outcome = Outcome("wrong" if error.exit_code == 2 else "failed", error.exit_code, str(error))
+        except OSError as error:  # the machine has no room for a process: another try, or machine, may fare better
+            outcome = Outcome("failed", error=f"its process could not be run: {error}")
         if outcome is None or not self.queue.end(job, outcome):
             self.tell(f"job {job.id}: was taken over or cancelled; nothing of it is said by this worker")
         else:
             self.tell(f"job {job.id}: {outcome.verdict}{f': {outcome.error}' if outcome.error else ''}")
+            is_failed = outcome.verdict in ("wrong", "failed")
+            self.failed.add(job.id) if is_failed else self.failed.discard(job.id)
 
     def _attempt(self, job: Job) -> Outcome | None:
         """None: the job is not ours any more."""
         if (holder := _holder(job)) is not None:
             return self._busy(holder)
-        with Child(self.make_command(job.task), job.task.folder) as child:
+        with Child(self.make_command(job.task), _folder(job)) as child:
             watch = _Watch(self, job, child)
             code = watch.wait()
             if watch.gone is not None:
@@ -102,7 +114,7 @@ class Worker:
 
     def _judge(self, job: Job, code: int, child: Child) -> Outcome:
         log = child.log_tail()
-        if code == 0:
+        if code == 0 and is_made(job.task):  # the directories are the truth, not what a process says of itself
             return Outcome("done", code, log=log)
         if code == Stopped.exit_code or (self.stop.count and code in _STOPPED_BY_SIGNAL):
             return Outcome("put back", code, log=log)
@@ -126,6 +138,8 @@ class _Watch:
     is_lost: bool = False
     gone: QueueGone | None = None
     num_stops: int = 0
+    ends_at: float = math.inf
+    """When the grace of a child is over that nobody wants any more."""
 
     def wait(self) -> int:
         pause = self.worker.lease_seconds / _BEATS_PER_LEASE
@@ -138,7 +152,11 @@ class _Watch:
         return code
 
     def _stop_if_asked(self) -> None:
-        wanted = max(self.worker.stop.count, int(self.is_lost or self.gone is not None))
+        is_unwanted = self.is_lost or self.gone is not None
+        if is_unwanted and math.isinf(self.ends_at):
+            self.ends_at = time.monotonic() + self.worker.grace_seconds
+        is_late = time.monotonic() >= self.ends_at
+        wanted = max(self.worker.stop.count, int(is_unwanted) + int(is_late))
         for _ in range(self.num_stops, min(wanted, 2)):
             self.child.stop() if self.num_stops == 0 else self.child.kill()
             self.num_stops += 1
@@ -156,9 +174,16 @@ def _holder(job: Job) -> str | None:
     return str(state.holder) if state.is_held else None
 
 
+def _folder(job: Job) -> str:
+    """Where it was added; where its config stands if that is gone, or on another machine: all its paths are whole."""
+    folder = Path(job.task.folder)
+    return str(folder if folder.is_dir() else Path(job.task.config_path).parent)
+
+
 def _explain(job: Job, code: int, pid: int, log: str) -> str:
     """What the directory says of this very process, else the end of the log."""
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    how += ", but there is no finished result" if code == 0 else ""
     try:
         status = ResultDirectory(LocalStore(Path(job.task.out))).status
     except SamovarError:

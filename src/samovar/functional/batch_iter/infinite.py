@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,16 @@ class Infinite(BatchIter):
                 f"Infinite: found a source of type {type(source).__name__}; expected load_by_random_id(…), sample(…) "
                 "or a function of a generator: an iterator cannot go on from the same place"
             )
-        for name, value in (("batch_size", batch_size), ("n_iters_per_epoch", n_iters_per_epoch)):
-            if value < 1:
-                raise BadInput(f"Infinite: {name} is {value}; expected at least 1: change the argument")
+        counts = (
+            ("batch_size", batch_size, 1),
+            ("n_iters_per_epoch", n_iters_per_epoch, 1),
+            ("buffer_size", buffer_size, 0),
+        )
+        for name, value, least in counts:
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise BadInput(
+                    f"Infinite: {name} is {value!r}; expected a whole number, at least {least}: change the argument"
+                )
         self._source = source
         self._transforms = [each if isinstance(each, Transform) else Transform(each) for each in transforms]
         self._batch_size = batch_size
