@@ -12,6 +12,7 @@ from torch import nn
 
 import samovar
 from samovar.embeddings import HashAdagrad
+from samovar.errors import Stopped
 
 FLOATS = tuple(f"r{number}" for number in range(NUM_FLOATS))
 
@@ -48,7 +49,7 @@ class Turnstile(samovar.Callback):
             seconds, num_rows = time.perf_counter() - self._start, run.num_examples - self._num_examples
             answer(num_rows, seconds, sum(self._losses) / len(self._losses))
         if not sys.stdin.readline():
-            raise SystemExit("nobody asks for another turn")
+            raise Stopped("nobody asks for another turn")
         self._start, self._num_examples, self._losses = time.perf_counter(), run.num_examples, []
 
     def on_uri_end(self, run: samovar.runner.Run) -> None:
