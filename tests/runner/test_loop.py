@@ -175,3 +175,25 @@ def test_a_state_of_another_type_than_the_weights_comes_back_as_it_was() -> None
     before, after = (run.optimizers["0"].state_dict()["state"][0] for run in (straight, resumed))
     assert {key: value.dtype for key, value in before.items()} == {key: value.dtype for key, value in after.items()}
     assert all(torch.equal(value, after[key]) for key, value in before.items())
+
+
+class Boxed(torch.optim.SGD):
+    """Keeps its state in a way of its own, as wrappers of optimizers do."""
+
+    def state_dict(self) -> dict[str, object]:
+        return {"inner": super().state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
+        super().load_state_dict(state_dict["inner"])  # type: ignore[arg-type]  # torch's own
+
+
+def test_a_state_of_another_layout_is_left_to_its_optimizer() -> None:
+    def learn(momentum: float) -> Run:
+        model = torch.nn.Linear(1, 1)
+        return Run(Learner(model, Boxed(model.parameters(), momentum=momentum), lambda output: output))
+
+    straight, resumed = learn(0.5), learn(0.0)
+    straight.model(torch.ones(1, 1)).sum().backward()
+    straight.optimizers["0"].step()
+    resumed.load_state_dict(straight.state_dict())
+    assert resumed.optimizers["0"].param_groups[0]["momentum"] == 0.5

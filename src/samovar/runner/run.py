@@ -189,16 +189,17 @@ class Run:
 
 def _load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
     optimizer.load_state_dict(saved)
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        return
+    if not isinstance(optimizer, torch.optim.Optimizer) or not saved.keys() >= {"state", "param_groups"}:
+        return  # it keeps its state in a way of its own
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     weights = [each for group in optimizer.param_groups for each in group["params"]]
-    for number, weight in zip(numbers, weights, strict=True):
+    for number, weight in zip(numbers, weights, strict=False):
         loaded = optimizer.state.get(weight, {})
         for key, value in saved["state"].get(number, {}).items():
             # torch gives the state the type of the weights; the run had gone on with its own, say float32 of bfloat16.
-            if isinstance(value, torch.Tensor) and loaded[key].dtype != value.dtype:
-                loaded[key] = value.to(loaded[key].device)
+            found = loaded.get(key)
+            if isinstance(value, torch.Tensor) and isinstance(found, torch.Tensor) and found.dtype != value.dtype:
+                loaded[key] = value.to(found.device)
 
 
 def _settings_of(optimizer: Optimizer) -> list[dict[str, Any]]:
