@@ -20,7 +20,7 @@ from benchmarks.contest.quiet import Patience, compete
 from benchmarks.contest.report import Promise, Report, Section
 from benchmarks.contest.result import publish
 from benchmarks.embedding_peers import fbgemm, hash_embedding, torch_sparse, upkeep, zch
-from benchmarks.embedding_peers.base import NUM_IDS, Contestant, Setting, make_timer, touch_memory
+from benchmarks.embedding_peers.base import NUM_IDS, Contestant, Setting, make_timer
 from benchmarks.embedding_peers.hash_embedding import DISTINCT, PLAIN, Optimizer, make_trainee
 
 from samovar.embeddings import HashAdagrad, HashAdam, HashRowwiseAdagrad, HashSGD
@@ -29,7 +29,6 @@ JUDGED_BATCH = 1024
 SETTINGS = tuple(Setting(batch_size, is_bag) for batch_size in (JUDGED_BATCH, 4096) for is_bag in (False, True))
 ROWS_A_TURN = 8192
 FEW_IDS_SHARE = 10
-FRESH_BYTES = 4 << 30  # more than young tables grow into
 MOST_ZCH_ROUNDS = 2  # it is slow
 
 
@@ -151,8 +150,6 @@ def run_match(title: str, match: Match, turns: Turns) -> Report:
                 peer = peer or match.make_peer(is_full, turns.num_ids)
                 make = partial(hash_embedding.make_contestant, optimizer=match.optimizer, is_full=is_full)
                 contestants = [*(make(name, num_ids=turns.num_ids) for name in match.own), peer]
-                if not is_full:
-                    touch_memory(FRESH_BYTES)
             promises = [claim.promise for claim in match.claims if claim.is_about(setting, is_full)]
             sections.append(compare(_state(is_full), contestants, setting, turns, promises))
     return Report(f"{title}; full is {turns.num_ids:,} ids a table; {turns.rounds} interleaved rounds", sections)

@@ -57,7 +57,8 @@ def make_trainee(optimizer: Optimizer, num_ids: int, num_features: int = NUM_TAB
 
 def make_contestant(name: str, optimizer: Optimizer, is_full: bool, num_ids: int) -> Contestant:
     trainee = make_trainee(optimizer, num_ids if is_full else 0)
-    return Contestant(name, prepare_distinct if name == DISTINCT else prepare_plain, trainee.step, num_ids)
+    prepare = prepare_distinct if name == DISTINCT else prepare_plain
+    return Contestant(name, prepare, trainee.step, num_ids, grows=not is_full)
 
 
 def prepare_plain(batch: Batch) -> Inputs:

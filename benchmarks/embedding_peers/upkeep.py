@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from benchmarks.contest.memory import touch_memory
 from benchmarks.contest.report import Bar, Promise, Report, Section
 from benchmarks.contest.rounds import Seconds, interleave, time_call
-from benchmarks.embedding_peers.base import DIM, NUM_THREADS, hash_ids, popular_ids, touch_memory
+from benchmarks.embedding_peers.base import DIM, FRESH_BYTES, NUM_THREADS, hash_ids, popular_ids
 from benchmarks.embedding_peers.hash_embedding import Trainee, make_trainee
 from benchmarks.snapshot import BLOCK_BYTES, PLAIN_WRITE, Prepare, synced, time_loading, time_saving, write_plainly
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ LEAST_SWEPT = 100e6
 MOST_INDEX_BYTES = 24.0
 LEAST_OF_DISK = 0.7
 GROWTH_FROM, GROWTH_TO = 6, 16  # times `num_ids`; more than doubles: every part of the table grows, once at least
-GROWTH_BYTES_A_ROW = 320  # with what is copied while an index grows
+FRESH_STEPS = 64  # before so many steps the memory is touched that they grow into
 IDS_A_STEP = 4096
 PLAIN_READ = "plain read of 8 MB blocks"
 DUMP = "Samovar dump"
@@ -46,7 +47,6 @@ def run_growth(num_ids: int) -> Report:
     """One table, every step brings new ids only."""
     torch.set_num_threads(NUM_THREADS)
     first, last = GROWTH_FROM * num_ids, GROWTH_TO * num_ids
-    touch_memory(last * GROWTH_BYTES_A_ROW)
     trainee = Trainee(HashAdagrad, 1)
     trainee.insert(np.arange(first, dtype=np.int32))
     gradient = torch.randn(IDS_A_STEP, DIM)
@@ -54,7 +54,9 @@ def run_growth(num_ids: int) -> Report:
     cores: list[float] = []
     index_bytes: list[int] = []
     num_rows = range(first + IDS_A_STEP, last, IDS_A_STEP)
-    for end in track(num_rows, "growth", transient=True):
+    for number, end in enumerate(track(num_rows, "growth", transient=True)):
+        if number % FRESH_STEPS == 0:
+            touch_memory(FRESH_BYTES)
         inputs = {"c0": _bag_of_ones(np.arange(end - IDS_A_STEP, end, dtype=np.int32))}
         busy = time.process_time()
         walls.append(time_call(partial(trainee.step, inputs, gradient)))

@@ -11,7 +11,7 @@ namespace samovar {
 
 namespace {
 
-constexpr size_t AHEAD = 16;        // lookups in flight
+constexpr size_t WAVE = 64;         // lookups in flight
 constexpr unsigned LINES = 4;       // of a row that are asked for ahead; the processor sees the rest coming
 constexpr size_t CACHE_LINE = 64;
 
@@ -64,9 +64,11 @@ void HashTable::enter_level(unsigned number, unsigned log2) {
          ++page) {
         ++level.parts_in_page[page];
     }
-    places_[number] = {reinterpret_cast<Bucket*>(level.pages.data() + part_bytes * number), log2};
-    parts_[number].limit = limit_of(number, log2);
-    parts_[number].used = 0;
+    Part& part = parts_[number];
+    part.buckets = reinterpret_cast<Bucket*>(level.pages.data() + part_bytes * number);
+    part.log2 = static_cast<uint8_t>(log2);
+    part.limit = limit_of(number, log2);
+    part.used = 0;
 }
 
 void HashTable::leave_level(unsigned number, unsigned log2) {
@@ -84,10 +86,10 @@ void HashTable::leave_level(unsigned number, unsigned log2) {
 }
 
 inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const noexcept {
-    const Place& place = places_[part_of(hash)];
-    const size_t mask = (size_t{1} << place.log2) - 1;
-    for (size_t b = home(place, hash);; b = (b + 1) & mask) {
-        Bucket& bucket = place.buckets[b];
+    const Part& part = parts_[part_of(hash)];
+    const size_t mask = num_buckets(part) - 1;
+    for (size_t b = home(part, hash);; b = (b + 1) & mask) {
+        Bucket& bucket = part.buckets[b];
         unsigned matches = 0, empties = 0;  // which of the four it is nobody foresees, so it is no branch
         for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
             matches |= static_cast<unsigned>((bucket.ids[i] == id) & (bucket.rows[i] >= Bucket::FIRST)) << i;
@@ -102,59 +104,63 @@ inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const n
 }
 
 // Writes an entry into the first free slot on its way; the caller knows that the id is not there.
-inline void HashTable::put(const Place& place, const Entry& entry, uint64_t hash, bool& reused) {
-    const size_t mask = (size_t{1} << place.log2) - 1;
-    for (size_t b = home(place, hash);; b = (b + 1) & mask) {
-        Bucket& bucket = place.buckets[b];
+inline void HashTable::put(const Part& part, const Entry& entry, uint64_t hash, bool& reused) {
+    const size_t mask = num_buckets(part) - 1;
+    for (size_t b = home(part, hash);; b = (b + 1) & mask) {
+        Bucket& bucket = part.buckets[b];
+        unsigned vacant = 0;
         for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
-            if (bucket.rows[i] >= Bucket::FIRST) continue;
-            reused = bucket.rows[i] == Bucket::REMOVED;
-            bucket.ids[i] = entry.id;
-            bucket.rows[i] = entry.row + Bucket::FIRST;
-            bucket.stamps[i] = entry.stamp;
-            return;
+            vacant |= static_cast<unsigned>(bucket.rows[i] < Bucket::FIRST) << i;
         }
+        if (vacant == 0) continue;
+        const auto i = static_cast<unsigned>(__builtin_ctz(vacant));
+        reused = bucket.rows[i] == Bucket::REMOVED;
+        bucket.ids[i] = entry.id;
+        bucket.rows[i] = entry.row + Bucket::FIRST;
+        bucket.stamps[i] = entry.stamp;
+        return;
     }
 }
 
 // Puts all entries of a part anew, into buckets of the given size: those with the next higher bit of the hash go
 // to the neighbour, so that both sides are read and written in order.
 void HashTable::rebuild(unsigned number, unsigned log2) {
-    const Place old = places_[number];
-    const size_t num_buckets = size_t{1} << old.log2;
+    const Part old = parts_[number];
     const bool is_moved = old.log2 != log2;
     std::vector<Bucket> copy;
     const Bucket* from = old.buckets;
     if (is_moved) {
         enter_level(number, log2);
     } else {
-        copy.assign(from, from + num_buckets);
-        std::memset(static_cast<void*>(old.buckets), 0, num_buckets * sizeof(Bucket));
+        copy.assign(from, from + num_buckets(old));
+        std::memset(static_cast<void*>(old.buckets), 0, num_buckets(old) * sizeof(Bucket));
         from = copy.data();
     }
     bool reused = false;
-    for (size_t b = 0; b < num_buckets; ++b) {
+    for (size_t b = 0; b < num_buckets(old); ++b) {
         for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
             if (from[b].rows[i] < Bucket::FIRST) continue;
             const Entry entry{from[b].ids[i], from[b].rows[i] - Bucket::FIRST, from[b].stamps[i]};
-            put(places_[number], entry, mix(entry.id), reused);
+            put(parts_[number], entry, mix(entry.id), reused);
         }
     }
     parts_[number].used = parts_[number].live;
     if (is_moved) leave_level(number, old.log2);
 }
 
-uint32_t HashTable::take_row(Part& part) {
-    if (!part.free_rows.empty()) {
-        const uint32_t row = part.free_rows.back();
-        part.free_rows.pop_back();
+inline uint32_t HashTable::take_row(unsigned number, Fresh& fresh) {
+    if (parts_[number].has_free_rows) {
+        std::vector<uint32_t>& rows = rare_[number].free_rows;
+        const uint32_t row = rows.back();
+        rows.pop_back();
+        parts_[number].has_free_rows = !rows.empty();
         return row;
     }
-    if (part.next_row == part.end_of_block) {
-        part.next_row = rows_.take_block();
-        part.end_of_block = part.next_row + Rows::BLOCK;
+    if (fresh.next == fresh.end) {
+        fresh.next = rows_.take_block();
+        fresh.end = fresh.next + Rows::BLOCK;
     }
-    return part.next_row++;
+    return fresh.next++;
 }
 
 inline void HashTable::start(float* row, uint64_t id) const noexcept {
@@ -163,26 +169,26 @@ inline void HashTable::start(float* row, uint64_t id) const noexcept {
 }
 
 // A place in the index and a row for a new id; the row is as its last owner left it.
-float* HashTable::add(uint64_t id, uint64_t hash, uint32_t stamp) {
+inline float* HashTable::add(uint64_t id, uint64_t hash, uint32_t stamp, Fresh& fresh) {
     const unsigned number = part_of(hash);
     Part& part = parts_[number];
-    if (part.used >= part.limit) {
-        const unsigned log2 = places_[number].log2;
-        rebuild(number, part.live * 4 >= part.limit * 3 ? log2 + 1 : log2);
+    if (__builtin_expect(part.used >= part.limit, 0)) {
+        const unsigned more = part.log2 == 0 ? 2 : 1;
+        rebuild(number, part.live * 4 >= part.limit * 3 ? part.log2 + more : part.log2);
     }
-    const Entry entry{id, take_row(part), stamp};
+    const Entry entry{id, take_row(number, fresh), stamp};
     bool reused = false;
-    put(places_[number], entry, hash, reused);
+    put(part, entry, hash, reused);
     part.used += !reused;
     ++part.live;
     return rows_.at(entry.row);
 }
 
 // The row of an id in training.
-inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint32_t ttl) {
+inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint32_t ttl, Fresh& fresh) {
     Slot slot;
     if (!find_slot(id, hash, slot)) {
-        float* row = add(id, hash, clock);
+        float* row = add(id, hash, clock, fresh);
         ++parts_[part_of(hash)].inserted;
         start(row, id);
         return row;
@@ -191,7 +197,7 @@ inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint3
     uint32_t& stamp = slot.bucket->stamps[slot.number];
     if (stamp != clock) {
         if (clock - stamp > ttl) {
-            ++parts_[part_of(hash)].reset;
+            ++rare_[part_of(hash)].reset;
             start(row, id);
         }
         stamp = clock;
@@ -199,63 +205,67 @@ inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint3
     return row;
 }
 
-inline void HashTable::prefetch_row(const float* row) const noexcept {
+SAMOVAR_INLINE void HashTable::prefetch_row(const float* row) const noexcept {
     const auto* at = reinterpret_cast<const uint8_t*>(row);
     const size_t bytes = std::min(settings_.dim * sizeof(float), LINES * CACHE_LINE);
     for (size_t k = 0; k < bytes; k += CACHE_LINE) __builtin_prefetch(at + k);
 }
 
-template <bool ALL>
-void HashTable::find_or_insert_range(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
-                                     float** rows) {
-    const auto is_mine = [&](uint64_t hash) {
-        return ALL || (part_of(hash) >= range.first && part_of(hash) < range.last);
+// Calls visit(i, hash) -> row for each id that is_mine(hash), in order, when its bucket has been asked for, and asks
+// for the row. A wave of buckets, then a wave of rows: an order to fetch waits for the page tables, and as many of them
+// wait at once as the processor can see ahead. Between two of them there must be little else.
+template <typename IsMine, typename Visit>
+SAMOVAR_INLINE void HashTable::in_waves(const uint64_t* ids, size_t n, IsMine is_mine, Visit visit) const {
+    struct Wave {
+        size_t count = 0;
+        size_t places[WAVE];
+        uint64_t hashes[WAVE];
     };
-    uint64_t hashes[AHEAD];
-    for (size_t i = 0; i < n + AHEAD; ++i) {
-        uint64_t& hash = hashes[i % AHEAD];
-        if (i >= AHEAD && is_mine(hash)) {
-            rows[i - AHEAD] = touch(ids[i - AHEAD], hash, clock, ttl);
-            prefetch_row(rows[i - AHEAD]);
+    Wave waves[2];
+    const void* wanted[WAVE];
+    size_t next = 0;
+    const auto begin = [&](Wave& wave) {
+        size_t count = 0;
+        for (; next < n && count < WAVE; ++next) {
+            const uint64_t hash = mix(ids[next]);
+            if (!is_mine(hash)) continue;  // another's part may be growing just now
+            wave.places[count] = next;
+            wave.hashes[count] = hash;
+            wanted[count] = bucket_of(hash);
+            ++count;
         }
-        if (i < n) {
-            hash = mix(ids[i]);
-            if (is_mine(hash)) __builtin_prefetch(bucket_of(hash), 1);  // another's part may be growing just now
-        }
+        wave.count = count;
+        for (size_t k = 0; k < count; ++k) __builtin_prefetch(wanted[k]);
+    };
+    begin(waves[0]);
+    for (unsigned turn = 0; waves[turn].count != 0; turn ^= 1) {
+        begin(waves[turn ^ 1]);
+        const Wave& wave = waves[turn];
+        for (size_t k = 0; k < wave.count; ++k) wanted[k] = visit(wave.places[k], wave.hashes[k]);
+        for (size_t k = 0; k < wave.count; ++k) prefetch_row(static_cast<const float*>(wanted[k]));
     }
 }
 
 void HashTable::find_or_insert(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
                                float** rows) {
+    Fresh& fresh = rare_[range.first].fresh;
+    const auto visit = [&](size_t i, uint64_t hash) { return rows[i] = touch(ids[i], hash, clock, ttl, fresh); };
     if (range.first == 0 && range.last == PARTS) {
-        find_or_insert_range<true>(ids, n, clock, ttl, range, rows);
+        in_waves(ids, n, [](uint64_t) { return true; }, visit);
     } else {
-        find_or_insert_range<false>(ids, n, clock, ttl, range, rows);
+        in_waves(ids, n, [&](uint64_t hash) { return part_of(hash) - range.first < range.last - range.first; }, visit);
     }
 }
 
 size_t HashTable::find(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, float* missing,
                        float** rows) const {
-    uint64_t hashes[AHEAD];
     size_t num_missing = 0;
-    for (size_t i = 0; i < n + AHEAD; ++i) {
-        uint64_t& hash = hashes[i % AHEAD];
-        if (i >= AHEAD) {
-            Slot slot;
-            float* row = missing;
-            if (find_slot(ids[i - AHEAD], hash, slot) && clock - slot.bucket->stamps[slot.number] <= ttl) {
-                row = rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST);
-                prefetch_row(row);
-            } else {
-                ++num_missing;
-            }
-            rows[i - AHEAD] = row;
-        }
-        if (i < n) {
-            hash = mix(ids[i]);
-            __builtin_prefetch(bucket_of(hash));
-        }
-    }
+    in_waves(ids, n, [](uint64_t) { return true; }, [&](size_t i, uint64_t hash) {
+        Slot slot;
+        const bool is_found = find_slot(ids[i], hash, slot) && clock - slot.bucket->stamps[slot.number] <= ttl;
+        num_missing += !is_found;
+        return rows[i] = is_found ? rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST) : missing;
+    });
     return num_missing;
 }
 
@@ -267,24 +277,20 @@ void HashTable::stamps(const uint64_t* ids, size_t n, uint32_t* stamps) const {
 }
 
 void HashTable::prefetch(const uint64_t* ids, size_t n) const {
-    for (size_t i = 0; i < n + AHEAD; ++i) {
-        if (i >= AHEAD) {
-            Slot slot;
-            if (find_slot(ids[i - AHEAD], mix(ids[i - AHEAD]), slot)) {
-                prefetch_row(rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST));
-            }
-        }
-        if (i < n) __builtin_prefetch(bucket_of(mix(ids[i])));
-    }
+    in_waves(ids, n, [](uint64_t) { return true; }, [&](size_t i, uint64_t hash) -> const float* {
+        Slot slot;
+        const bool is_found = find_slot(ids[i], hash, slot);
+        return is_found ? rows_.at(slot.bucket->rows[slot.number] - Bucket::FIRST) : nullptr;
+    });
 }
 
 size_t HashTable::sweep(uint32_t clock, uint32_t ttl, PartRange range) {
     size_t num_freed = 0;
     for (unsigned number = range.first; number < range.last; ++number) {
-        const Place& place = places_[number];
         Part& part = parts_[number];
-        const size_t before = part.free_rows.size();
-        for (Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+        std::vector<uint32_t>& free_rows = rare_[number].free_rows;
+        const size_t before = free_rows.size();
+        for (Bucket* bucket = part.buckets; bucket != part.buckets + num_buckets(part); ++bucket) {
             Four rows, stamps;
             std::memcpy(&rows, bucket->rows, sizeof rows);
             std::memcpy(&stamps, bucket->stamps, sizeof stamps);
@@ -294,23 +300,24 @@ size_t HashTable::sweep(uint32_t clock, uint32_t ttl, PartRange range) {
             const uint32_t mark = any(rows == Bucket::EMPTY) ? Bucket::EMPTY : Bucket::REMOVED;
             for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
                 if (expired[i] == 0) continue;
-                part.free_rows.push_back(rows[i] - Bucket::FIRST);
+                free_rows.push_back(rows[i] - Bucket::FIRST);
                 bucket->rows[i] = mark;
                 part.used -= mark == Bucket::EMPTY;
             }
         }
-        const size_t freed = part.free_rows.size() - before;
+        const size_t freed = free_rows.size() - before;
+        part.has_free_rows = !free_rows.empty();
         part.live -= static_cast<uint32_t>(freed);
-        part.freed += freed;
+        rare_[number].freed += freed;
         num_freed += freed;
-        if (part.used - part.live > part.limit / 4) rebuild(number, place.log2);
+        if (part.used - part.live > part.limit / 4) rebuild(number, part.log2);
     }
     return num_freed;
 }
 
 void HashTable::count_ages(uint32_t clock, uint64_t* counts, size_t ages) const {
-    for (const Place& place : places_) {
-        for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+    for (const Part& part : parts_) {
+        for (const Bucket* bucket = part.buckets; bucket != part.buckets + num_buckets(part); ++bucket) {
             for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
                 if (bucket->rows[i] < Bucket::FIRST) continue;
                 ++counts[std::min<size_t>(clock - bucket->stamps[i], ages - 1)];
@@ -327,8 +334,8 @@ size_t HashTable::count(unsigned shard, uint32_t clock, uint32_t ttl) const {
     }
     Four sums = {};
     for (unsigned number = first; number < last; ++number) {
-        const Place& place = places_[number];
-        for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+        const Part& part = parts_[number];
+        for (const Bucket* bucket = part.buckets; bucket != part.buckets + num_buckets(part); ++bucket) {
             Four rows, stamps;
             std::memcpy(&rows, bucket->rows, sizeof rows);
             std::memcpy(&stamps, bucket->stamps, sizeof stamps);
@@ -342,8 +349,8 @@ std::vector<HashTable::Entry> HashTable::list(unsigned shard, uint32_t clock, ui
     std::vector<Entry> entries(count(shard, clock, ttl) + 1);
     Entry* next = entries.data();
     for (unsigned number = shard * (PARTS / SHARDS); number < (shard + 1) * (PARTS / SHARDS); ++number) {
-        const Place& place = places_[number];
-        for (const Bucket* bucket = place.buckets; bucket != place.buckets + (size_t{1} << place.log2); ++bucket) {
+        const Part& part = parts_[number];
+        for (const Bucket* bucket = part.buckets; bucket != part.buckets + num_buckets(part); ++bucket) {
             for (unsigned i = 0; i < Bucket::SLOTS; ++i) {  // taken or not is a coin's throw, so it is no branch
                 *next = {bucket->ids[i], bucket->rows[i] - Bucket::FIRST, bucket->stamps[i]};
                 next += (bucket->rows[i] >= Bucket::FIRST) & (clock - bucket->stamps[i] <= ttl);
@@ -360,9 +367,9 @@ std::vector<HashTable::Entry> HashTable::list(unsigned shard, uint32_t clock, ui
 void HashTable::reserve(size_t n) {
     for (unsigned number = 0; number < PARTS; ++number) {
         const uint64_t expected = parts_[number].live + n / PARTS + n / PARTS / 16 + 16;
-        unsigned log2 = places_[number].log2;
+        unsigned log2 = parts_[number].log2;
         while (limit_of(number, log2) < expected) ++log2;
-        if (log2 != places_[number].log2) rebuild(number, log2);
+        if (log2 != parts_[number].log2) rebuild(number, log2);
     }
 }
 
@@ -370,19 +377,20 @@ bool HashTable::insert(uint64_t id, uint32_t stamp, const float* row) {
     const uint64_t hash = mix(id);
     Slot slot;
     if (find_slot(id, hash, slot)) return false;
-    std::memcpy(add(id, hash, stamp), row, width() * sizeof(float));
+    const unsigned shard = part_of(hash) / (PARTS / SHARDS);
+    std::memcpy(add(id, hash, stamp, rare_[shard * (PARTS / SHARDS)].fresh), row, width() * sizeof(float));
     return true;
 }
 
 HashCounters HashTable::counters() const {
     HashCounters sum;
     sum.inserted = earlier_[0], sum.reset = earlier_[1], sum.freed = earlier_[2];
-    for (const Part& part : parts_) {
-        sum.rows += part.live;
-        sum.inserted += part.inserted;
-        sum.reset += part.reset;
-        sum.freed += part.freed;
-        sum.index_bytes += part.free_rows.capacity() * sizeof(uint32_t);
+    for (unsigned number = 0; number < PARTS; ++number) {
+        sum.rows += parts_[number].live;
+        sum.inserted += parts_[number].inserted;
+        sum.reset += rare_[number].reset;
+        sum.freed += rare_[number].freed;
+        sum.index_bytes += rare_[number].free_rows.capacity() * sizeof(uint32_t);
     }
     sum.missed = missed_.load(std::memory_order_relaxed);
     std::lock_guard<std::mutex> guard(levels_mutex_);

@@ -1,5 +1,6 @@
 #include "samovar/row_update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -9,7 +10,7 @@ namespace samovar {
 
 namespace {
 
-constexpr size_t AHEAD = 6;
+constexpr size_t WAVE = 16;  // rows that are asked for at once, while as many before them are updated
 
 SAMOVAR_INLINE bool is_finite(const float* g, size_t dim) {
     uint32_t bad = 0;
@@ -96,9 +97,12 @@ SAMOVAR_INLINE void update_row(const RowStep& step, float* __restrict w, const f
     }
 }
 
-SAMOVAR_INLINE void prefetch(const float* row, size_t width) {
+// An order to fetch waits for the page tables: with nothing between them many wait at once.
+SAMOVAR_INLINE void prefetch(float* const* rows, size_t first, size_t last, size_t width) {
     const size_t bytes = width * sizeof(float) < 512 ? width * sizeof(float) : 512;
-    for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(reinterpret_cast<const char*>(row) + k, 1);
+    for (size_t i = first; i < last; ++i) {
+        for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(reinterpret_cast<const char*>(rows[i]) + k, 1);
+    }
 }
 
 // DIM 0 is any dimension; a known one lets the compiler keep the row in registers.
@@ -109,8 +113,9 @@ SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* con
     const size_t width = dim + state_width(KIND, dim);
     const bool clips = step.clip_value > 0 || step.clip_norm > 0;
     size_t num_skipped = 0;
+    prefetch(rows, 0, std::min(n, WAVE), width);
     for (size_t i = 0; i < n; ++i) {
-        if (i + AHEAD < n) prefetch(rows[i + AHEAD], width);
+        if (i % WAVE == 0) prefetch(rows, std::min(n, i + WAVE), std::min(n, i + 2 * WAVE), width);
         if (touched != nullptr && touched[i] == 0) continue;
         float* g = gradients + i * dim;
         if (!is_finite(g, dim)) {

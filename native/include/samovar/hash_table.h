@@ -110,18 +110,26 @@ private:
         Bucket* bucket;
         unsigned number;
     };
-    // Where the ids of a part lie: read at every lookup, so kept small and together.
-    struct Place {
-        Bucket* buckets;
-        unsigned log2;
-    };
-    struct Part {
+    // What a lookup or an insertion reads of a part, half a cache line.
+    struct alignas(32) Part {
+        Bucket* buckets = nullptr;
+        uint64_t inserted = 0;
         uint32_t used = 0;  // slots that are not empty
         uint32_t live = 0;
         uint32_t limit = 0;
-        uint32_t next_row = 0, end_of_block = 0;
-        uint64_t inserted = 0, reset = 0, freed = 0;
+        uint8_t log2 = 0;
+        bool has_free_rows = false;
+    };
+    // Rows that were taken and not yet given to an id. New rows lie in the order of their first use, so that the
+    // popular ones share pages; only who works on other parts at the same time takes rows of its own.
+    struct Fresh {
+        uint32_t next = 0, end = 0;
+    };
+    // The rest of a part.
+    struct Rare {
+        uint64_t reset = 0, freed = 0;
         std::vector<uint32_t> free_rows;
+        Fresh fresh;  // of the range that begins with this part
     };
     // All parts of one size. Memory goes back a huge page at a time, when the last part has left it.
     struct Level {
@@ -130,32 +138,32 @@ private:
         std::vector<uint32_t> parts_in_page;
     };
 
-    static size_t home(const Place& place, uint64_t hash) noexcept {
-        return (hash << PART_BITS >> 1) >> (63 - place.log2);
+    static size_t num_buckets(const Part& part) noexcept { return size_t{1} << part.log2; }
+    static size_t home(const Part& part, uint64_t hash) noexcept {
+        return (hash << PART_BITS >> 1) >> (63 - part.log2);
     }
     Bucket* bucket_of(uint64_t hash) const noexcept {
-        const Place& place = places_[part_of(hash)];
-        return place.buckets + home(place, hash);
+        const Part& part = parts_[part_of(hash)];
+        return part.buckets + home(part, hash);
     }
     bool find_slot(uint64_t id, uint64_t hash, Slot& slot) const noexcept;
-    float* touch(uint64_t id, uint64_t hash, uint32_t clock, uint32_t ttl);
-    float* add(uint64_t id, uint64_t hash, uint32_t stamp);
-    static void put(const Place& place, const Entry& entry, uint64_t hash, bool& reused);
+    float* touch(uint64_t id, uint64_t hash, uint32_t clock, uint32_t ttl, Fresh& fresh);
+    float* add(uint64_t id, uint64_t hash, uint32_t stamp, Fresh& fresh);
+    static void put(const Part& part, const Entry& entry, uint64_t hash, bool& reused);
     void start(float* row, uint64_t id) const noexcept;
-    uint32_t take_row(Part& part);
+    uint32_t take_row(unsigned number, Fresh& fresh);
     void rebuild(unsigned number, unsigned log2);
     void enter_level(unsigned number, unsigned log2);
     void leave_level(unsigned number, unsigned log2);
     uint32_t limit_of(unsigned number, unsigned log2) const noexcept;
     void prefetch_row(const float* row) const noexcept;
-    template <bool ALL>
-    void find_or_insert_range(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range,
-                              float** rows);
+    template <typename IsMine, typename Visit>
+    void in_waves(const uint64_t* ids, size_t n, IsMine is_mine, Visit visit) const;
 
     Settings settings_;
     Rows rows_;
-    std::array<Place, PARTS> places_{};
     std::array<Part, PARTS> parts_;
+    std::array<Rare, PARTS> rare_;
     mutable std::mutex levels_mutex_;
     std::vector<Level> levels_;
     std::atomic<uint64_t> missed_{0};

@@ -5,11 +5,13 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 from tests.experiments.queue.fleet import (
     children,
     finishes,
@@ -25,6 +27,7 @@ from tests.waiting import wait_until
 
 from samovar.errors import QueueGone
 from samovar.experiments.queue import Outcome, Queue, Task, Worker, open_queue, worker_name
+from samovar.experiments.queue.database import Database
 from samovar.results import open_directory
 from samovar.store import lease_state
 
@@ -165,6 +168,16 @@ def test_workers_that_die_too_often_make_a_job_fail(queue: Queue, quick_path: Pa
     assert job.error == "its worker mortal/1 gave no sign of life within its lease (attempt 2)"
 
 
+def pause(url: str, pids: Sequence[int]) -> None:
+    """Between two of their transactions: who is paused within one keeps the lock of an SQLite file."""
+
+    def stop(connection: Connection) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+
+    Database.open(url).transact(stop)
+
+
 def test_a_worker_that_slept_beyond_its_lease_commits_nothing(url: str, queue: Queue, quick_path: Path) -> None:
     """Worker and child are paused; a second worker takes over in the queue and in the directory; both wake."""
     go = quick_path / "go"
@@ -172,8 +185,7 @@ def test_a_worker_that_slept_beyond_its_lease_commits_nothing(url: str, queue: Q
     worker = put_to_work(url, queue, task)
     [child] = children(worker)
     paused = [worker.pid or 0, child]
-    for pid in paused:
-        os.kill(pid, signal.SIGSTOP)
+    pause(url, paused)
     try:
         wait_until(lambda: queue.jobs()[0].is_lost, "the lease is over")
         # instead of waiting for a minute: the child's last heartbeat was long ago
@@ -216,7 +228,7 @@ def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue
     go = quick_path / "go"
     task = toy_task(quick_path, "busy", {"wait_at_0": str(go)})
     worker = put_to_work(url, queue, task)
-    os.kill(worker.pid or 0, signal.SIGSTOP)
+    pause(url, [worker.pid or 0])
     try:
         wait_until(lambda: queue.jobs()[0].is_lost, "the lease is over")
         second = start_worker(url, lease_seconds=1.0, is_once=True)
