@@ -27,7 +27,7 @@ from samovar.embeddings import HashAdagrad, HashAdam, HashRowwiseAdagrad, HashSG
 
 JUDGED_BATCH = 1024
 SETTINGS = tuple(Setting(batch_size, is_bag) for batch_size in (JUDGED_BATCH, 4096) for is_bag in (False, True))
-ROWS_A_TURN = 8192
+ROWS_A_TURN = 16384
 FEW_IDS_SHARE = 10
 MOST_ZCH_ROUNDS = 2  # it is slow
 

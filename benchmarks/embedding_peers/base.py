@@ -66,16 +66,18 @@ class Contestant:
 
 
 def make_timer(contestant: Contestant, setting: Setting, rounds: int, steps: int) -> Callable[[], float]:
-    """Takes the next turn of so many steps, with new batches each time, and gives its seconds."""
-    batches = draw_batches(setting, rounds * steps, contestant.num_ids, contestant.stream)
+    """Takes the next turn of so many steps, with new batches each time, and gives its seconds. A step that is not timed
+    comes first: threads that have slept while others had their turns are awake after it."""
+    batches = draw_batches(setting, rounds * (1 + steps), contestant.num_ids, contestant.stream)
     gradient = torch.randn(setting.batch_size, setting.num_tables * DIM, generator=torch.Generator().manual_seed(1))
-    turns = _cut(contestant, batches, steps)
+    turns = _cut(contestant, batches, 1 + steps)
 
     def take_turn() -> float:
-        inputs = next(turns)
+        first, *inputs = next(turns)
         torch.set_num_threads(contestant.num_threads)
         if contestant.grows:
             touch_memory(FRESH_BYTES)
+        contestant.step(first, gradient)
         return time_call(lambda: [contestant.step(batch, gradient) for batch in inputs])
 
     return take_turn
