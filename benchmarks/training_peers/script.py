@@ -23,9 +23,8 @@ class Clicks(samovar.BaseEmbeddingModel):
         self.net = make_net()
 
     def forward(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        embedded = self.embedding.concat({name: inputs[name] for name in CATEGORICAL})
-        floats = torch.stack([inputs[name] for name in FLOATS], 1)
-        output: torch.Tensor = self.net(torch.cat([embedded, floats], 1)).squeeze(1)
+        ids = {name: inputs[name] for name in CATEGORICAL}
+        output: torch.Tensor = self.net(self.embedding.concat(ids, [inputs[name] for name in FLOATS])).squeeze(1)
         return output
 
     def get_required_features_list(self) -> list[str]:

@@ -730,3 +730,58 @@ def test_outputs_are_float32_whatever_torchs_defaults_are(dtype: torch.dtype) ->
 def bag_of_two() -> Bag:
     with torch.device("cpu"):
         return make_bag([1, 2], [1, 1])
+
+
+# concat
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b")])
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+def test_concat_is_torch_cat_of_the_outputs_and_the_real_columns(
+    names: tuple[str, ...], is_training: bool, shape: tuple[int, ...]
+) -> None:
+    lengths = np.arange(np.prod(shape)).reshape(shape)
+    bags = {name: make_bag(range(lengths.sum()), lengths.tolist()) for name in names}
+    real = [torch.rand(shape), torch.rand(*shape, 2), torch.rand(shape).double(), torch.ones(shape, dtype=torch.bool)]
+    states = []
+    for is_one in (True, False):
+        module = HashEmbedding(dict(zip(names, (3, 5), strict=False)))
+        optimizer = HashAdagrad(module, 0.1)
+        module(bags)  # else a frozen lookup finds nothing
+        module.train(is_training)
+        joined = module.concat(bags, real) if is_one else cat(module(bags), real)
+        if is_training:
+            optimizer.zero_grad()
+            (joined * torch.arange(joined.numel()).view_as(joined)).sum().backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            optimizer.step()
+        states.append((joined.detach(), *(read(module, *range(lengths.sum()), table=name) for name in names)))
+    for one, other in zip(*states, strict=True):
+        assert np.array_equal(one, other)
+
+
+def cat(outputs: dict[str, torch.Tensor], real: list[torch.Tensor]) -> torch.Tensor:
+    shape = next(iter(outputs.values())).shape[:-1]
+    return torch.cat([*outputs.values(), *(values.float().reshape(*shape, -1) for values in real)], -1)
+
+
+def test_real_columns_of_one_shape_are_stacked() -> None:
+    module = HashEmbedding({"a": 2}).eval()
+    joined = module.concat({"a": make_bag([1, 2], [1, 1])}, [torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])])
+    assert joined.tolist() == [[0, 0, 1, 3], [0, 0, 2, 4]]
+
+
+@pytest.mark.parametrize(
+    ("real", "message"),
+    [
+        (torch.ones(3), r"real\[1\] has the shape \[3\], the bags have \[2\]"),
+        (torch.ones(2, 1, 1), r"real\[1\] has the shape \[2, 1, 1\]"),
+        (torch.ones(()), r"real\[1\] has the shape \[\]"),
+        (torch.ones(2, requires_grad=True), r"real\[1\] needs a gradient.*torch.cat"),
+    ],
+)
+def test_real_columns_that_do_not_fit_are_refused_and_insert_nothing(real: torch.Tensor, message: str) -> None:
+    module, _ = make_sgd()
+    with pytest.raises(BadInput, match=message):
+        module.concat({"a": make_bag([1, 2], [1, 1])}, [torch.ones(2), real])
+    assert module.counters()["a"].rows == 0

@@ -1,6 +1,6 @@
 """`HashEmbedding`: bags of ids in, pooled rows out, with autograd. reference.py has the arithmetic, native/ does it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,9 +119,10 @@ class HashEmbedding(nn.Module):
         outputs, _ = self._look_up(given, is_training=False)
         return dict(zip(given.names, outputs, strict=True))
 
-    def concat(self, inputs: Mapping[str, Bag]) -> torch.Tensor:
+    def concat(self, inputs: Mapping[str, Bag], real: Sequence[torch.Tensor] = ()) -> torch.Tensor:
         """`torch.cat` of the outputs along the last dimension, in the order of `features`, but nothing is copied:
-        each feature is pooled into its columns, and its gradient read from there."""
+        each feature is pooled into its columns, and its gradient read from there. The columns of `real` come after
+        them: numbers of the shape of the bags, or with one dimension more, that need no gradient."""
         self._core.rouse()
         given = self._read(inputs)
         if (shape := given.shape) is None:
@@ -130,10 +131,11 @@ class HashEmbedding(nn.Module):
                 f"concat: bags of shapes {shapes or 'none'}; expected one or more, all of one shape: call the module "
                 "itself, and join what fits"
             )
+        tail = _join(real, shape) if real else None
         if self.training and torch.is_grad_enabled():
-            output: torch.Tensor = _PoolColumns.apply(self.anchor, self, given, shape)  # type: ignore[no-untyped-call]  # torch's
+            output: torch.Tensor = _PoolColumns.apply(self.anchor, self, given, shape, tail)  # type: ignore[no-untyped-call]  # torch's
             return output
-        return self._look_up_columns(given, shape, is_training=False)[0]
+        return self._look_up_columns(given, shape, tail, is_training=False)[0]
 
     def prefetch(self, inputs: Mapping[str, Bag]) -> None:
         """Bring what the next lookup of these bags will read into the cache. Changes nothing, from any thread."""
@@ -235,10 +237,30 @@ class HashEmbedding(nn.Module):
         return outputs, self._core.lookup(given, outputs, self.clock, is_training=is_training)
 
     def _look_up_columns(
-        self, given: Inputs, shape: tuple[int, ...], *, is_training: bool
+        self, given: Inputs, shape: tuple[int, ...], tail: torch.Tensor | None, *, is_training: bool
     ) -> tuple[torch.Tensor, Lookup]:
-        output = _floats(*shape, sum(self._features[name] for name in given.names))
+        width = sum(self._features[name] for name in given.names)
+        output = _floats(*shape, width if tail is None else width + tail.shape[-1])
+        if tail is not None:
+            output[..., width:] = tail
         return output, self._core.lookup_columns(given, output, self.clock, is_training=is_training)
+
+
+def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:
+    """Columns side by side."""
+    for number, values in enumerate(real):
+        if values.shape[: len(shape)] != shape or values.dim() > len(shape) + 1:
+            raise BadInput(
+                f"concat: real[{number}] has the shape {list(values.shape)}, the bags have {list(shape)}; expected "
+                "theirs, or one dimension more: reshape it"
+            )
+        if values.requires_grad and torch.is_grad_enabled():
+            raise BadInput(
+                f"concat: real[{number}] needs a gradient; expected numbers of the data: join it with torch.cat instead"
+            )
+    if all(values.dim() == len(shape) for values in real):
+        return torch.stack(tuple(real), -1)
+    return torch.cat([values if values.dim() > len(shape) else values.unsqueeze(-1) for values in real], -1)
 
 
 def _floats(*shape: int) -> torch.Tensor:
@@ -269,19 +291,24 @@ class _PoolColumns(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, given: Inputs, shape: tuple[int, ...]
+        ctx: Any,
+        anchor: torch.Tensor,
+        embedding: HashEmbedding,
+        given: Inputs,
+        shape: tuple[int, ...],
+        tail: torch.Tensor | None,
     ) -> torch.Tensor:
-        output, ctx.lookup = embedding._look_up_columns(given, shape, is_training=True)
+        output, ctx.lookup = embedding._look_up_columns(given, shape, tail, is_training=True)
         _remember(ctx, embedding)
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None, None]:
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None, None, None]:
         ctx.embedding._core.rouse()
         if gradient is not None:
             ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, [gradient])))
-        return None, None, None, None
+        return None, None, None, None, None
 
 
 def _remember(ctx: Any, embedding: HashEmbedding) -> None:
