@@ -206,9 +206,11 @@ inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint3
 }
 
 SAMOVAR_INLINE void HashTable::prefetch_row(const float* row) const noexcept {
-    const auto* at = reinterpret_cast<const uint8_t*>(row);
-    const size_t bytes = std::min(settings_.dim * sizeof(float), LINES * CACHE_LINE);
-    for (size_t k = 0; k < bytes; k += CACHE_LINE) __builtin_prefetch(at + k);
+    const auto begin = reinterpret_cast<uintptr_t>(row) / CACHE_LINE;
+    const auto end = (reinterpret_cast<uintptr_t>(row) + settings_.dim * sizeof(float) - 1) / CACHE_LINE + 1;
+    for (uintptr_t line = begin; line < std::min(end, begin + LINES); ++line) {
+        __builtin_prefetch(reinterpret_cast<const void*>(line * CACHE_LINE));
+    }
 }
 
 // Calls visit(i, hash) -> row for each id that is_mine(hash), in order, when its bucket has been asked for, and asks
