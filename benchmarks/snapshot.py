@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from benchmarks.contest.command_line import CommandLine, Size
+from benchmarks.contest.memory import touch_memory
 from benchmarks.contest.report import Bar, Promise, Report, Section
 from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import interleave, time_call
@@ -109,7 +110,7 @@ def time_saving(prepare: Prepare, folder: Path, size_bytes: int) -> float:
     place.mkdir()
     with prepare(place) as act:
         os.sync()  # whatever is still on its way to the disk is not billed to the next one
-        warm_memory(folder, size_bytes)
+        touch_memory(size_bytes * 5 // 4)
         seconds = time_call(act)
     shutil.rmtree(place)
     os.sync()
@@ -144,26 +145,13 @@ def touch(tree: Tree) -> int:
     return sum(int(tensor.numpy().view(np.uint8)[::PAGE_BYTES].sum()) for tensor in tree.values())
 
 
-def time_loading(act: Act, folder: Path, size_bytes: int) -> float:
+def time_loading(act: Act, size_bytes: int) -> float:
     os.sync()
-    warm_memory(folder, size_bytes)
+    touch_memory(size_bytes * 5 // 4)
     return time_call(act)
 
 
 # Memory
-
-
-def warm_memory(folder: Path, size_bytes: int) -> None:
-    """Leave so many free pages behind, and a quarter more, that the host of a virtual machine really has.
-
-    A guest hands memory that was free for seconds back to its host, and the first touch of such a page costs more
-    than its way to the disk: without this, the same plain write of a gigabyte took 0.6 s or 3 s, by chance.
-    """
-    block = memoryview(bytearray(BLOCK_BYTES))
-    with (folder / "warm").open("xb", buffering=0) as file:
-        for _ in range(size_bytes * 5 // 4 // BLOCK_BYTES):
-            file.write(block)
-    (folder / "warm").unlink()  # before its bytes start for the disk
 
 
 def measure_extra(tree: Tree, folder: Path) -> int:
@@ -203,7 +191,7 @@ def run(size_bytes: int, num_arrays: int, rounds: int, folder: Path) -> Iterator
     tree = make_tree(num_arrays, size_bytes)
     saving = {name: partial(time_saving, prepare, folder, size_bytes) for name, prepare in savers(tree).items()}
     saves = interleave(saving, rounds, "saving")
-    loading = {name: partial(time_loading, act, folder, size_bytes) for name, act in loaders(tree, folder).items()}
+    loading = {name: partial(time_loading, act, size_bytes) for name, act in loaders(tree, folder).items()}
     loads = interleave(loading, rounds, "loading")
     megabytes = size_bytes / 1e6
     sections = [

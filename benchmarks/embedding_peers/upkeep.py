@@ -164,12 +164,12 @@ def time_loads(records: dict[str, FileRecord], num_ids: int, is_cold: bool, roun
     def time_load() -> float:
         embedding = Trainee(HashAdagrad, FEW_FEATURES)
         act = partial(load, embedding, folder / "loading", records)
-        seconds = time_loading(act, folder, size_bytes)
+        seconds = time_loading(act, size_bytes)
         assert all(counters.rows == num_ids for counters in embedding.embedding.counters().values())
         return seconds
 
     def time_read() -> float:
-        return time_loading(partial(read_plainly, folder / "plain"), folder, size_bytes)
+        return time_loading(partial(read_plainly, folder / "plain"), size_bytes)
 
     def after_preparing(act: Callable[[], float]) -> float:
         prepare_cache(folder, is_cold)
