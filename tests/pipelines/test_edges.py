@@ -161,14 +161,14 @@ FORGETFUL = SCRIPT.replace(
 def test_a_kill_counts_only_where_there_is_something_to_go_on_from(folder: Path) -> None:
     request = make_toy(folder, OFFLINE, {}, FORGETFUL)
 
-    def verify() -> None:
-        done = verify_resume(request, 1, folder / "verified")
+    def verify() -> None:  # one kill alone might come after the last minibatch, where nothing is left to forget
+        done = verify_resume(request, 4, folder / "verified")
         print("DIFFERENT" if done.differences else "SAME")
 
     ended = run_in_child(verify, folder / "verify.log")
     assert "DIFFERENT" in ended.output, ended.output
     with pytest.raises(BadInput, match="is there already"):
-        verify_resume(request, 1, folder / "verified")
+        verify_resume(request, 4, folder / "verified")
 
 
 HALVING = """
