@@ -205,6 +205,7 @@ inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint3
     return row;
 }
 
+// Inline by force: GCC 12 takes a function that only prefetches for one without effect, and leaves calls of it out.
 SAMOVAR_INLINE void HashTable::prefetch_row(const float* row) const noexcept {
     const auto begin = reinterpret_cast<uintptr_t>(row) / CACHE_LINE;
     const auto end = (reinterpret_cast<uintptr_t>(row) + settings_.dim * sizeof(float) - 1) / CACHE_LINE + 1;
