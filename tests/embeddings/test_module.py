@@ -774,14 +774,17 @@ def test_real_columns_of_one_shape_are_stacked() -> None:
 @pytest.mark.parametrize(
     ("real", "message"),
     [
-        (torch.ones(3), r"real\[1\] has the shape \[3\], the bags have \[2\]"),
-        (torch.ones(2, 1, 1), r"real\[1\] has the shape \[2, 1, 1\]"),
-        (torch.ones(()), r"real\[1\] has the shape \[\]"),
-        (torch.ones(2, requires_grad=True), r"real\[1\] needs a gradient.*torch.cat"),
+        ([torch.ones(2), torch.ones(3)], r"real\[1\] has the shape \[3\], the bags have \[2\]"),
+        ([torch.ones(2), torch.ones(2, 1, 1)], r"real\[1\] has the shape \[2, 1, 1\]"),
+        ([torch.ones(2), torch.ones(())], r"real\[1\] has the shape \[\]"),
+        ([torch.ones(2), torch.ones(2, requires_grad=True)], r"real\[1\] needs a gradient.*torch.cat"),
+        ([torch.ones(2), np.ones(2)], r"real\[1\] is of type ndarray; expected a tensor"),
+        (torch.ones(2, 3), r"real is a tensor of shape \[2, 3\]; expected a list"),
+        (torch.ones(()), r"real is a tensor of shape \[\]; expected a list"),
     ],
 )
-def test_real_columns_that_do_not_fit_are_refused_and_insert_nothing(real: torch.Tensor, message: str) -> None:
+def test_real_columns_that_do_not_fit_are_refused_and_insert_nothing(real: Any, message: str) -> None:
     module, _ = make_sgd()
     with pytest.raises(BadInput, match=message):
-        module.concat({"a": make_bag([1, 2], [1, 1])}, [torch.ones(2), real])
+        module.concat({"a": make_bag([1, 2], [1, 1])}, real)
     assert module.counters()["a"].rows == 0

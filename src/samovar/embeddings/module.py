@@ -131,7 +131,7 @@ class HashEmbedding(nn.Module):
                 f"concat: bags of shapes {shapes or 'none'}; expected one or more, all of one shape: call the module "
                 "itself, and join what fits"
             )
-        tail = _join(real, shape) if real else None
+        tail = _join(real, shape)
         if self.training and torch.is_grad_enabled():
             output: torch.Tensor = _PoolColumns.apply(self.anchor, self, given, shape, tail)  # type: ignore[no-untyped-call]  # torch's
             return output
@@ -246,9 +246,15 @@ class HashEmbedding(nn.Module):
         return output, self._core.lookup_columns(given, output, self.clock, is_training=is_training)
 
 
-def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:
-    """Columns side by side."""
+def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor | None:
+    """Columns side by side, if there are any."""
+    if isinstance(real, torch.Tensor):
+        raise BadInput(f"concat: real is a tensor of shape {list(real.shape)}; expected a list of them: write [tensor]")
     for number, values in enumerate(real):
+        if not isinstance(values, torch.Tensor):
+            raise BadInput(
+                f"concat: real[{number}] is of type {type(values).__name__}; expected a tensor: use torch.as_tensor"
+            )
         if values.shape[: len(shape)] != shape or values.dim() > len(shape) + 1:
             raise BadInput(
                 f"concat: real[{number}] has the shape {list(values.shape)}, the bags have {list(shape)}; expected "
@@ -258,6 +264,8 @@ def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:
             raise BadInput(
                 f"concat: real[{number}] needs a gradient; expected numbers of the data: join it with torch.cat instead"
             )
+    if not real:
+        return None
     if all(values.dim() == len(shape) for values in real):
         return torch.stack(tuple(real), -1)
     return torch.cat([values if values.dim() > len(shape) else values.unsqueeze(-1) for values in real], -1)
