@@ -13,6 +13,7 @@ from samovar.errors import BadInput, SamovarError, Stopped
 from samovar.results import OpenResult, Plan, ResultDirectory, begin
 from samovar.store import LocalStore
 
+PATIENCE_SECONDS = 300.0  # a test that died does not leave its jobs behind for ever
 asked_to_stop = False
 
 
@@ -47,7 +48,10 @@ def work(result: OpenResult, steps: int, out: Path, config: dict[str, object]) -
 
 def wait_for(name: object) -> None:
     """Until a file is there, or somebody asks to stop."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while name is not None and not Path(str(name)).exists() and not asked_to_stop:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the toy waited in vain for {name}")
         time.sleep(0.01)
 
 
