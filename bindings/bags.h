@@ -62,23 +62,22 @@ private:
 
     bool read_bag(nb::handle bag, const Feature& feature, Inputs& found) const {
         if (bag.type().ptr() != bag_.ptr() && !nb::isinstance(bag, bag_)) return false;
-        nb::object lens = TensorReader::get(bag, data_len_), ids = TensorReader::get(bag, unique_);
+        nb::object lens = get(bag, data_len_), ids = get(bag, unique_);
         const bool is_plain = ids.is_none();
-        if (is_plain) ids = TensorReader::get(bag, data_);
+        if (is_plain) ids = get(bag, data_);
         const auto found_ids = tensors_.ids(ids), found_lens = tensors_.lens(lens);
         if (!found_ids || !found_lens) return false;
         samovar::FeatureInput input;
         input.table = feature.table, input.is_mean = feature.is_mean;
-        input.lens = reinterpret_cast<const int32_t*>(found_lens->address), input.num_bags = found_lens->size;
-        input.ids = reinterpret_cast<const uint64_t*>(found_ids->address), input.num_ids = found_ids->size;
+        input.lens = static_cast<const int32_t*>(found_lens->address), input.num_bags = found_lens->size;
+        input.ids = static_cast<const uint64_t*>(found_ids->address), input.num_ids = found_ids->size;
         if (!is_plain) {
-            nb::object positions = TensorReader::get(bag, inverse_);
+            nb::object positions = get(bag, inverse_);
             const auto found_positions = tensors_.positions(positions);
             if (!found_positions) return false;
             static const int32_t nowhere = 0;  // an empty tensor may have no address, which would mean "no positions"
-            input.positions = found_positions->size == 0
-                                  ? &nowhere
-                                  : reinterpret_cast<const int32_t*>(found_positions->address);
+            input.positions = found_positions->size == 0 ? &nowhere
+                                                         : static_cast<const int32_t*>(found_positions->address);
             input.num_positions = found_positions->size;
             found.held.push_back(std::move(positions));
         }
@@ -88,9 +87,16 @@ private:
         return true;
     }
 
+    static nb::object intern(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
+    static nb::object get(nb::handle of, const nb::object& name) {
+        PyObject* found = PyObject_GetAttr(of.ptr(), name.ptr());
+        if (found == nullptr) throw nb::python_error();
+        return nb::steal(found);
+    }
+
     nb::type_object bag_;
     std::vector<Feature> features_;
     TensorReader tensors_;
-    nb::object data_ = TensorReader::name("data"), unique_ = TensorReader::name("unique");
-    nb::object inverse_ = TensorReader::name("inverse"), data_len_ = TensorReader::name("data_len");
+    nb::object data_ = intern("data"), unique_ = intern("unique");
+    nb::object inverse_ = intern("inverse"), data_len_ = intern("data_len");
 };
