@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "samovar/hash_table.h"
 #include "samovar/row_update.h"
+#include "samovar/team.h"
 
 namespace samovar {
 
@@ -75,6 +77,23 @@ struct Pending {
     const Lookup* lookup;
     std::vector<const float*> gradients;
     std::vector<size_t> strides;
+};
+
+// How soon the caller comes back after each kind of call, told by the last time: a loop of embeddings alone comes at
+// once, one with a dense part after milliseconds, in which others want the cores.
+class Rhythm {
+public:
+    enum Call { LOOKUP, UPDATE };
+
+    void begin(Call call) noexcept;
+    void end() noexcept;
+    // What to expect after the call that began.
+    Then then() const noexcept { return then_[call_]; }
+
+private:
+    Then then_[2] = {Then::UNKNOWN, Then::UNKNOWN};
+    Call call_ = LOOKUP;
+    std::chrono::steady_clock::time_point end_{};
 };
 
 class Embedding {
@@ -144,6 +163,7 @@ private:
     std::vector<std::unique_ptr<Table>> tables_;
     mutable std::mutex mutex_;
     std::atomic<uint64_t> version_{0};
+    Rhythm rhythm_;
     std::atomic<bool> is_shared_{false};  // the last lookup was enough work for a team
 };
 
