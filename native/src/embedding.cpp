@@ -57,8 +57,9 @@ size_t check_lens(const FeatureInput& input, size_t feature, std::vector<uint32_
 }
 
 void check_positions(const FeatureInput& input, size_t feature, std::vector<uint32_t>& positions) {
-    thread_local std::vector<uint8_t> seen;
-    seen.assign(input.num_ids, 0);
+    thread_local std::vector<uint8_t> marks;
+    marks.assign(input.num_ids, 0);
+    uint8_t* const seen = marks.data();  // a thread's own vector is looked up at each use
     positions.resize(input.num_positions);
     for (size_t i = 0; i < input.num_positions; ++i) {
         const auto position = static_cast<uint32_t>(input.positions[i]);
@@ -69,7 +70,7 @@ void check_positions(const FeatureInput& input, size_t feature, std::vector<uint
         seen[position] = 1;
         positions[i] = position;
     }
-    const size_t used = std::accumulate(seen.begin(), seen.end(), size_t{0});
+    const size_t used = std::accumulate(seen, seen + input.num_ids, size_t{0});
     if (used != input.num_ids) {
         throw BadBag(feature, "unique: holds " + std::to_string(input.num_ids - used) + " ids that no position names");
     }
