@@ -29,6 +29,7 @@ HOURS_A_TURN = 4
 READ_AHEAD_TURNS = 4  # nobody shall find the file's end while there are turns to come
 SAMOVAR = "Samovar"
 EVALUATED = "Samovar, every hour evaluated"
+AS_SAMOVAR = {"GOMP_SPINCOUNT": "20000"}  # what the command line sets for itself; peers run as they come
 GROWING = (SAMOVAR, EVALUATED, bare.NAME)  # their tables begin empty; the others' have all of their memory
 FRESH_BYTES = 512 << 20  # more than they grow by in one turn
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
@@ -70,7 +71,7 @@ def start_all(folder: Path, turn_batches: int) -> Iterator[Mapping[str, Contende
     }
     place = [str(folder), str(turn_batches)]
     contenders = {name: train(path) for name, path in plans.items()}
-    contenders[bare.NAME] = Contender("benchmarks.training_peers.bare", place, folder / "bare.log")
+    contenders[bare.NAME] = Contender("benchmarks.training_peers.bare", place, folder / "bare.log", AS_SAMOVAR)
     contenders |= {
         name: Contender(module, arguments, folder / f"{module}.log")
         for name, module, arguments in (

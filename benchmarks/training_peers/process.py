@@ -1,9 +1,10 @@
 """The parent's side of the turns: a process that trains when it is asked to. Knows no models."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +21,13 @@ class Turn:
 class Contender:
     """A process, at work only during a turn. Use it in a `with` block."""
 
-    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """`variables` are added to its environment."""
         self._command = [sys.executable, "-m", module, *arguments]
         self._log = log
+        self._environment = {**os.environ, **(variables or {})}
 
     @property
     def pid(self) -> int:
@@ -31,7 +36,12 @@ class Contender:
     def __enter__(self) -> Self:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self._environment,
             )
         return self
 
