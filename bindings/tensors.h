@@ -23,7 +23,9 @@ public:
         const auto* api = static_cast<const Api*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
         if (api == nullptr) throw nb::python_error();
         while (api != nullptr && api->major != 1) api = api->older;
-        if (api == nullptr || api->look == nullptr) throw std::runtime_error("torch: found no DLPack 1; use torch 2.13");
+        if (api == nullptr || api->look == nullptr) {
+            throw std::runtime_error("torch: found no DLPack of version 1; expected that of torch 2.13: install it");
+        }
         look_ = api->look;
     }
 
@@ -51,8 +53,8 @@ private:
             PyErr_Clear();
             return {};
         }
-        const nb::dlpack::dtype type = found.dtype;
-        if (type.code != static_cast<uint8_t>(nb::dlpack::dtype_code::Int) || type.bits != bits || type.lanes != 1) return {};
+        constexpr auto integer = static_cast<uint8_t>(nb::dlpack::dtype_code::Int);
+        if (found.dtype.code != integer || found.dtype.bits != bits || found.dtype.lanes != 1) return {};
         if (found.device.device_type != nb::device::cpu::value || (is_flat && found.ndim != 1)) return {};
         const std::optional<size_t> size = contiguous_size(found);
         if (!size) return {};

@@ -532,7 +532,7 @@ def test_a_scheduler_of_any_kind_may_drive_the_rate() -> None:
 # What cannot be
 
 
-def change_bag(**parts: torch.Tensor) -> Bag:
+def change_bag(**parts: Any) -> Bag:
     """A sound bag of distinct ids, but for the parts given: `of_distinct` trusts its caller."""
     sound = {
         "unique": torch.tensor([7, 8]),
@@ -560,6 +560,9 @@ BAD_INPUTS: list[tuple[str, Any, str]] = [
     ("int64 lengths", change_bag(data_len=torch.tensor([2, 1])), "int32"),
     ("ids of rank two", change_bag(unique=torch.tensor([[7], [8]])), "rank|dim"),
     ("every second id", Bag(torch.arange(4)[::2], torch.tensor([2], dtype=torch.int32)), "contiguous"),
+    ("positions on no device", change_bag(inverse=torch.zeros(3, dtype=torch.int32, device="meta")), "on the CPU"),
+    ("sparse lengths", change_bag(data_len=torch.tensor([2, 1], dtype=torch.int32).to_sparse()), "contiguous"),
+    ("lengths of numpy", change_bag(data_len=np.array([2, 1], np.int32)), "data_len of type ndarray"),
     ("a tensor", torch.tensor([7]), "Bag"),
     ("a list", [7], "Bag"),
 ]

@@ -232,7 +232,9 @@ def _no_bag(name: str, found: Any, bag: type) -> BadInput:
     )
 
 
-def _describe(tensor: torch.Tensor) -> str:
+def _describe(tensor: Any) -> str:
+    if not isinstance(tensor, torch.Tensor):
+        return f"of type {type(tensor).__name__}"
     layout = "" if tensor.is_contiguous() else ", not contiguous"
     return f"{str(tensor.dtype).removeprefix('torch.')} of rank {tensor.dim()} on {tensor.device}{layout}"
 
