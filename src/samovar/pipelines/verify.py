@@ -93,6 +93,7 @@ def _kill_often(
     while kills < num_kills:
         ended = _run(request, folder, pace.draw())
         if ended.code == 0:
+            pace.shorten()
             return kills
         if not ended.was_killed:
             raise _failed(f"the run after {kills} kills", ended)
@@ -126,6 +127,10 @@ class _Pace:
         self._kills += 1
         is_late = num_snapshots < self._step * self._kills
         self._longest *= 1.15 if is_late else 0.87
+
+    def shorten(self) -> None:
+        """It ended before it was killed. Else early kills alone would move the pace, away from the run for ever."""
+        self._longest *= 0.87
 
 
 def _count_snapshots(out: Path) -> int:
