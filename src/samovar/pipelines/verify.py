@@ -59,7 +59,7 @@ def _compare_runs(
     if done.code != 0:
         raise _failed("the straight run", done)
     expected = contract_of(straight.out)
-    pace = _Pace(done.seconds, _count_uris(straight.out), num_kills, numpy_generator(seed, "verify-resume"))
+    pace = Pace(done.seconds, _count_uris(straight.out), num_kills, numpy_generator(seed, "verify-resume"))
     kills, runs, differences = 0, 0, []
     while kills < num_kills:
         runs += 1
@@ -86,7 +86,7 @@ def _run(request: Request, folder: Path, kill_after_seconds: float | None = None
 
 
 def _kill_often(
-    request: Request, folder: Path, pace: "_Pace", kills: int, num_kills: int, watch: Callable[[int], None]
+    request: Request, folder: Path, pace: "Pace", kills: int, num_kills: int, watch: Callable[[int], None]
 ) -> int:
     """One run to its end, killed as often as is left to do; gives how many kills there were in all."""
     pace.start()
@@ -108,7 +108,7 @@ def _kill_often(
     return kills
 
 
-class _Pace:
+class Pace:
     """How long a child may live: so long that the run gets on, and so short that it does not end before all kills."""
 
     def __init__(self, seconds: float, num_uris: int, num_kills: int, chance: np.random.Generator) -> None:
