@@ -293,7 +293,6 @@ void bind_embedding(nb::module_& m) {
         .def("lookup", &lookup, "inputs"_a, "places"_a, "clock"_a, "is_training"_a, "threads"_a)
         .def("lookup_columns", &lookup_columns, "inputs"_a, "place"_a, "clock"_a, "is_training"_a, "threads"_a)
         .def("update", &update, "pending"_a, "step"_a, "threads"_a)
-        .def("rouse", &Embedding::rouse)
         .def("prefetch", &prefetch, "inputs"_a)
         .def("sweep", &sweep, "clock"_a, "first_shard"_a, "last_shard"_a, "threads"_a)
         .def("counters", &counters, "table"_a)

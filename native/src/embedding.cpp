@@ -15,7 +15,6 @@ namespace {
 constexpr size_t MIN_SPLIT_IDS = 4096;
 constexpr size_t MIN_SPLIT_IDS_OF_TABLE = 12288;
 constexpr size_t MIN_SPLIT_CHECKS = 65536;
-constexpr std::chrono::microseconds SOON{400};
 alignas(64) float missing_row[HashTable::MAX_WIDTH] = {};
 
 Distinct& distinct_words() {
@@ -77,13 +76,6 @@ void check_positions(const FeatureInput& input, size_t feature, std::vector<uint
 }
 
 }  // namespace
-
-void Rhythm::begin(Call call) noexcept {
-    then_[call_] = std::chrono::steady_clock::now() - end_ < SOON ? Then::MORE : Then::UNKNOWN;
-    call_ = call;
-}
-
-void Rhythm::end() noexcept { end_ = std::chrono::steady_clock::now(); }
 
 size_t Embedding::add_table(size_t dim, uint64_t seed, float init_scale) {
     auto table = std::make_unique<Table>();
@@ -231,38 +223,29 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
     Call call{inputs, *lookup, clock, is_training};
     const size_t num_tables = lookup->tables_.size();
     const size_t splits = splits_for(num_tables, num_ids, threads);
-    is_shared_ = threads > 1 && num_ids >= MIN_SPLIT_IDS;
-    run_tasks(inputs.size(), is_shared_ && num_checked >= MIN_SPLIT_CHECKS ? threads : 1,
-              [&](size_t feature) { call.check(feature); }, Then::MORE);
+    run_tasks(inputs.size(), num_checked >= MIN_SPLIT_CHECKS ? threads : 1,
+              [&](size_t feature) { call.check(feature); });
 
     std::lock_guard<std::mutex> guard(mutex_);
-    rhythm_.begin(Rhythm::LOOKUP);
     if (is_training) ++version_;
     for (Lookup::TableUse& use : lookup->tables_) use.generation = tables_[use.table]->generation;
     if (splits == 1) {
-        const auto do_table = [&](size_t use) {
+        run_tasks(num_tables, num_ids < MIN_SPLIT_IDS ? 1 : threads, [&](size_t use) {
             call.identify(lookup->tables_[use]);
             probe(call, use, {});
             for (size_t feature : lookup->tables_[use].features) call.pool(feature, 0, 1);
-        };
-        run_tasks(num_tables, num_ids < MIN_SPLIT_IDS ? 1 : threads, do_table, rhythm_.then());
+        });
     } else {
-        const auto identify = [&](size_t use) { call.identify(lookup->tables_[use]); };
-        const auto probe_part = [&](size_t task) {
+        run_tasks(num_tables, threads, [&](size_t use) { call.identify(lookup->tables_[use]); });
+        run_tasks(num_tables * splits, threads, [&](size_t task) {
             const auto [first, last] = share(HashTable::PARTS, task % splits, splits);
             probe(call, task / splits, {static_cast<unsigned>(first), static_cast<unsigned>(last)});
-        };
-        const auto pool_part = [&](size_t task) { call.pool(task / splits, task % splits, splits); };
-        run_tasks(num_tables, threads, identify, Then::MORE);
-        run_tasks(num_tables * splits, threads, probe_part, Then::MORE);
-        run_tasks(inputs.size() * splits, threads, pool_part, rhythm_.then());
+        });
+        run_tasks(inputs.size() * splits, threads, [&](size_t task) {
+            call.pool(task / splits, task % splits, splits);
+        });
     }
-    rhythm_.end();
     return lookup;
-}
-
-void Embedding::rouse() const {
-    if (is_shared_) rouse_team();
 }
 
 void Embedding::prefetch(const std::vector<FeatureInput>& inputs) const {
@@ -359,7 +342,6 @@ void Embedding::update_range(TableUpdate& update, const RowStep& step, size_t lo
 
 void Embedding::update(const std::vector<Pending>& pending, const RowStep& step, unsigned threads) {
     std::lock_guard<std::mutex> guard(mutex_);
-    rhythm_.begin(Rhythm::UPDATE);
     std::vector<TableUpdate> updates = plan_update(pending);
     size_t occurrences = 0;
     for (TableUpdate& update : updates) {
@@ -373,13 +355,11 @@ void Embedding::update(const std::vector<Pending>& pending, const RowStep& step,
     }
     ++version_;
     const size_t splits = splits_for(updates.size(), occurrences, threads);
-    const auto do_part = [&](size_t task) {
+    run_tasks(updates.size() * splits, occurrences < MIN_SPLIT_IDS ? 1 : threads, [&](size_t task) {
         TableUpdate& update = updates[task / splits];
         const auto [low, high] = share(update.num_rows, task % splits, splits);
         update_range(update, step, low, high);
-    };
-    run_tasks(updates.size() * splits, occurrences < MIN_SPLIT_IDS ? 1 : threads, do_part, rhythm_.then());
-    rhythm_.end();
+    });
 }
 
 std::vector<size_t> Embedding::count_live(uint32_t clock, unsigned threads) const {

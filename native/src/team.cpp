@@ -1,5 +1,7 @@
 #include "samovar/team.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +18,7 @@ namespace samovar {
 namespace {
 
 constexpr unsigned MAX_THREADS = 256;
-// A sleeper takes 50 microseconds to wake and its waker 25, so who is needed soon stays awake: about 50 microseconds
-// without a word, and 500 if more tasks are to come.
-constexpr int SPINS = 1500;
-constexpr int SPINS_FOR_MORE = 15000;
+constexpr int SPINS = 1500;  // about 50 microseconds: a sleeper takes as long to wake
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -37,13 +36,12 @@ struct Job {
     size_t count;
     unsigned threads;
     const std::function<void(size_t)>* task;
-    Then then;
     std::vector<Queue> queues;
     std::mutex mutex;
     std::exception_ptr error;
 
-    Job(size_t count, unsigned threads, const std::function<void(size_t)>* task, Then then)
-        : count(count), threads(threads), task(task), then(then), queues(threads) {}
+    Job(size_t count, unsigned threads, const std::function<void(size_t)>* task)
+        : count(count), threads(threads), task(task), queues(threads) {}
 
     // The tasks of thread `self`, then what the others have left.
     void work(unsigned self) noexcept {
@@ -63,6 +61,47 @@ struct Job {
     }
 };
 
+// The threads of libgomp, if torch has brought it: they are awake between two operations of torch, and a second team
+// would compete with them for the cores. A forked child does without: its parent's are not there, and libgomp would
+// wait for them for ever.
+class OpenMp {
+public:
+    OpenMp() { pthread_atfork(nullptr, nullptr, [] { is_forked_ = true; }); }
+
+    bool is_there() {
+        if (is_forked_) return false;
+        if (parallel_ == nullptr) {
+            thread_number_ = reinterpret_cast<ThreadNumber>(dlsym(RTLD_DEFAULT, "omp_get_thread_num"));
+            if (thread_number_ != nullptr) parallel_ = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+        }
+        return parallel_ != nullptr;
+    }
+
+    // They may be fewer than asked for: whoever is there does all.
+    void run(Job& job) {
+        Share share{&job, thread_number_};
+        parallel_(&work, &share, job.threads, 0);
+    }
+
+private:
+    using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+    using ThreadNumber = int (*)();
+    struct Share {
+        Job* job;
+        ThreadNumber thread_number;
+    };
+
+    static void work(void* data) {
+        const Share& share = *static_cast<Share*>(data);
+        share.job->work(static_cast<unsigned>(share.thread_number()));
+    }
+
+    static inline bool is_forked_ = false;
+    Parallel parallel_ = nullptr;
+    ThreadNumber thread_number_ = nullptr;
+};
+
+// Threads of its own, where OpenMP is not there.
 class Team {
 public:
     void run(Job& job) {
@@ -87,42 +126,24 @@ public:
         }
     }
 
-    void rouse() {
-        {
-            std::lock_guard<std::mutex> guard(mutex_);
-            ++alarms_;
-        }
-        woken_.notify_all();
-    }
-
 private:
     void serve(unsigned self, size_t seen) {
-        int spins = SPINS;
         for (;;) {
-            size_t alarms = alarms_.load(std::memory_order_relaxed);
-            while (!sees_more_than(seen, spins)) {
+            const auto has_begun = [&] { return round_.load(std::memory_order_acquire) != seen; };
+            for (int spin = 0; spin < SPINS && !has_begun(); ++spin) pause();
+            if (!has_begun()) {
                 std::unique_lock<std::mutex> lock(mutex_);
-                woken_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != seen || alarms_ != alarms; });
-                alarms = alarms_;
-                spins = SPINS_FOR_MORE;
+                woken_.wait(lock, has_begun);
             }
             ++seen;
             if (self < job_->threads) job_->work(self);
-            spins = job_->then == Then::MORE ? SPINS_FOR_MORE : SPINS;
             unfinished_.fetch_sub(1, std::memory_order_release);
         }
-    }
-
-    // Whether a round began; waits for one awake.
-    bool sees_more_than(size_t seen, int spins) const noexcept {
-        for (int spin = 0; spin < spins && round_.load(std::memory_order_acquire) == seen; ++spin) pause();
-        return round_.load(std::memory_order_acquire) != seen;
     }
 
     std::mutex mutex_;
     std::condition_variable woken_;
     std::atomic<size_t> round_{0};
-    std::atomic<size_t> alarms_{0};
     std::atomic<unsigned> unfinished_{0};
     Job* job_ = nullptr;
     unsigned workers_ = 0;
@@ -130,30 +151,30 @@ private:
 
 // Never destroyed: its threads live until the process ends. A forked child has none of them and makes its own.
 std::mutex team_mutex;
+OpenMp openmp;
 Team* team = nullptr;
 pid_t team_process = 0;
 
 }  // namespace
 
-void run_tasks(size_t count, unsigned threads, const std::function<void(size_t)>& task, Then then) {
-    threads = static_cast<unsigned>(std::min<size_t>({threads, count, MAX_THREADS}));
+void run_tasks(size_t count, unsigned threads, const std::function<void(size_t)>& task) {
+    threads = std::min(threads, MAX_THREADS);
     std::unique_lock<std::mutex> lock(team_mutex, std::defer_lock);
-    if (threads <= 1 || !lock.try_lock()) {  // another call has the team: this one does its tasks alone
+    if (threads <= 1 || count <= 1 || !lock.try_lock()) {  // another call has the team: this one does its tasks alone
         for (size_t i = 0; i < count; ++i) task(i);
         return;
     }
-    if (team_process != getpid()) {
-        team = new Team;
-        team_process = getpid();
+    Job job(count, threads, &task);
+    if (openmp.is_there()) {
+        openmp.run(job);
+    } else {
+        if (team_process != getpid()) {
+            team = new Team;
+            team_process = getpid();
+        }
+        team->run(job);
     }
-    Job job(count, threads, &task, then);
-    team->run(job);
     if (job.error) std::rethrow_exception(job.error);
-}
-
-void rouse_team() {
-    std::unique_lock<std::mutex> lock(team_mutex, std::try_to_lock);
-    if (lock && team != nullptr && team_process == getpid()) team->rouse();
 }
 
 }  // namespace samovar

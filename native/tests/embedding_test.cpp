@@ -33,8 +33,7 @@ void every_task_is_done_once_whatever_the_threads() {
     for (unsigned threads : {1u, 2u, 3u, 8u}) {
         for (size_t count : {0, 1, 2, 7, 1000}) {
             std::vector<std::atomic<int>> done(count);
-            samovar::rouse_team();  // a sleeper that finds no task goes back to sleep
-            if (count == 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            if (count == 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // they sleep too
             run_tasks(count, threads, [&](size_t i) { ++done[i]; });
             for (const auto& times : done) check(times == 1, "a task was not done once");
         }
@@ -190,7 +189,6 @@ std::vector<float> train(size_t features, size_t bags, unsigned threads, bool wi
         std::thread ahead([&] {
             while (with_prefetch && !done) {
                 embedding.prefetch(inputs);
-                embedding.rouse();
             }
         });
         const auto lookup = embedding.lookup(inputs, clock, true, threads);

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +18,6 @@
 
 #include "samovar/hash_table.h"
 #include "samovar/row_update.h"
-#include "samovar/team.h"
 
 namespace samovar {
 
@@ -79,23 +77,6 @@ struct Pending {
     std::vector<size_t> strides;
 };
 
-// How soon the caller comes back after each kind of call, told by the last time: a loop of embeddings alone comes at
-// once, one with a dense part after milliseconds, in which others want the cores.
-class Rhythm {
-public:
-    enum Call { LOOKUP, UPDATE };
-
-    void begin(Call call) noexcept;
-    void end() noexcept;
-    // What to expect after the call that began.
-    Then then() const noexcept { return then_[call_]; }
-
-private:
-    Then then_[2] = {Then::UNKNOWN, Then::UNKNOWN};
-    Call call_ = LOOKUP;
-    std::chrono::steady_clock::time_point end_{};
-};
-
 class Embedding {
 public:
     size_t add_table(size_t dim, uint64_t seed, float init_scale);
@@ -105,8 +86,6 @@ public:
     std::unique_ptr<Lookup> lookup(const std::vector<FeatureInput>& inputs, uint32_t clock, bool is_training,
                                    unsigned threads);
     void update(const std::vector<Pending>& pending, const RowStep& step, unsigned threads);
-    // Another lookup or update like the last lookup will come at once: see rouse_team.
-    void rouse() const;
     // Brings what the next lookup of these ids will read into the cache. Changes nothing; any thread may call it.
     void prefetch(const std::vector<FeatureInput>& inputs) const;
 
@@ -163,8 +142,6 @@ private:
     std::vector<std::unique_ptr<Table>> tables_;
     mutable std::mutex mutex_;
     std::atomic<uint64_t> version_{0};
-    Rhythm rhythm_;
-    std::atomic<bool> is_shared_{false};  // the last lookup was enough work for a team
 };
 
 }  // namespace samovar

@@ -6,7 +6,7 @@ import sys
 
 from samovar.signals import StopRequest, end_quietly, how_to_go_on
 
-_SPINS = "20000"  # about 1 ms; the default is over 10 ms on a CPU whose `pause` is long. 2000 was 10 % slower
+_SPINS = "20000"  # about 1 ms; the default is over 10 ms on a CPU whose `pause` is long. 2000 is 8 % slower
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _let_waiting_threads_sleep() -> None:
-    """Torch's OpenMP threads spin while they wait, and so keep a core from the threads of hash tables and readers:
-    a step took up to twice as long. OpenMP reads this once, when torch is loaded; what the user set stays."""
+    """OpenMP's threads, on which torch and hash tables work, spin while they wait, and so keep a core from readers and
+    from other trainings. OpenMP reads this once, when torch is loaded; what the user set stays."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)

@@ -112,7 +112,6 @@ class HashEmbedding(nn.Module):
 
     def forward(self, inputs: Mapping[str, Bag]) -> dict[str, torch.Tensor]:
         """For each feature that is given a tensor of shape `data_len.shape + (dim,)`."""
-        self._core.rouse()
         given = self._read(inputs)
         if self.training and torch.is_grad_enabled():
             return dict(zip(given.names, _Pool.apply(self.anchor, self, given), strict=True))  # type: ignore[no-untyped-call]  # torch's
@@ -123,7 +122,6 @@ class HashEmbedding(nn.Module):
         """`torch.cat` of the outputs along the last dimension, in the order of `features`, but nothing is copied:
         each feature is pooled into its columns, and its gradient read from there. The columns of `real` come after
         them: numbers of the shape of the bags, or with one dimension more, that need no gradient."""
-        self._core.rouse()
         given = self._read(inputs)
         if (shape := given.shape) is None:
             shapes = ", ".join(f"{name} {list(lens.shape)}" for name, lens in zip(given.names, given.lens, strict=True))
@@ -288,7 +286,6 @@ class _Pool(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[None, None, None]:
-        ctx.embedding._core.rouse()
         if any(gradient is not None for gradient in gradients):
             ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, gradients)))
         return None, None, None
@@ -313,7 +310,6 @@ class _PoolColumns(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None, None, None]:
-        ctx.embedding._core.rouse()
         if gradient is not None:
             ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, [gradient])))
         return None, None, None, None, None

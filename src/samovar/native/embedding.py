@@ -109,10 +109,6 @@ class Embedding:
         except ValueError as error:
             raise _bad_bag(inputs, *error.args) from error
 
-    def rouse(self) -> None:
-        """A lookup or an update will come at once: let the threads that help with it wake up meanwhile."""
-        self._core.rouse()
-
     def prefetch(self, inputs: Inputs) -> None:
         self._core.prefetch(inputs)
 
