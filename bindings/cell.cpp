@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <memory>
 
 #include "borders.h"
@@ -121,7 +122,8 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> array(uint8_t* data, size_t size, nb::han
 // One decoded minibatch: sections of the arena, and what each piece is.
 class DecodedRow {
 public:
-    DecodedRow(nb::object source, const uint8_t* bytes, std::unique_ptr<CellDecoder> decoder, std::unique_ptr<Lent> lent)
+    DecodedRow(nb::object source, const uint8_t* bytes, std::shared_ptr<const CellDecoder> decoder,
+               std::unique_ptr<Lent> lent)
         : source_(std::move(source)), bytes_(bytes), decoder_(std::move(decoder)), pool_(lent->pool),
           data_(lent->block.data), owner_(own(std::move(lent))) {}
 
@@ -178,6 +180,17 @@ public:
         return nb::make_tuple(array<int64_t>(data, total, own(std::move(lent))), sizes);
     }
 
+    // The same, in memory of its own but for what lies in the source.
+    DecodedRow* copy() const {
+        std::unique_ptr<Lent> lent;
+        {
+            nb::gil_scoped_release release;
+            lent = std::make_unique<Lent>(pool_, arena().size_bytes);
+            std::memcpy(lent->block.data, data_, arena().size_bytes);
+        }
+        return new DecodedRow(source_, bytes_, decoder_, std::move(lent));
+    }
+
 private:
     const Arena& arena() const { return decoder_->arena(); }
 
@@ -189,7 +202,7 @@ private:
 
     nb::object source_;  // keeps the mapped bytes alive
     const uint8_t* bytes_;
-    std::unique_ptr<CellDecoder> decoder_;
+    std::shared_ptr<const CellDecoder> decoder_;
     std::shared_ptr<BlockPool> pool_;
     uint8_t* data_;
     nb::capsule owner_;
@@ -202,14 +215,15 @@ public:
 
     DecodedRow* decode(
         nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places,
-        size_t max_bytes, bool are_checked) {
+        size_t max_bytes, bool are_checked, bool may_map) {
         ByteBuffer bytes(source);
         const auto* cells = reinterpret_cast<const samovar::CellPlace*>(places.data());
         std::unique_ptr<Lent> lent;
         std::unique_ptr<CellDecoder> decoder;
         {
             nb::gil_scoped_release release;
-            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0), max_bytes);
+            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0), max_bytes,
+                                                    may_map);
             lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
             decoder->run(lent->block.data, are_checked);
         }
@@ -254,9 +268,11 @@ void bind_cell(nb::module_& m) {
                      nb::for_getter(nb::sig("def cells(self) -> tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
                      "Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.")
         .def("gather", &DecodedRow::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
-             "Plain ids of all cells of distinct ids, end to end, and their sizes.");
+             "Plain ids of all cells of distinct ids, end to end, and their sizes.")
+        .def("copy", &DecodedRow::copy, nb::rv_policy::take_ownership,
+             "The same, in memory of its own but for what was left in the source.");
     nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
-        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, nb::rv_policy::take_ownership,
+        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, "may_map"_a, nb::rv_policy::take_ownership,
              "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.");
 }

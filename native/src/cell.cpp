@@ -289,8 +289,8 @@ void append_opaque(std::vector<uint8_t>& out, const void* data, size_t size, con
 }
 
 CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells,
-                         size_t max_bytes)
-    : source_(source), places_(places), cells_(num_cells) {
+                         size_t max_bytes, bool may_map)
+    : source_(source), may_map_(may_map), places_(places), cells_(num_cells) {
     for (size_t index = 0; index < num_cells; ++index) {
         const CellPlace& place = places[index];
         try {
@@ -315,7 +315,7 @@ void CellDecoder::plan(size_t index) {
     cell.layout = static_cast<Layout>(header.layout);
     cell.shape = shape_of(header);
     check_counts(header, cell.shape);
-    if (can_be_mapped(header, source_, payload_at)) {
+    if (may_map_ && can_be_mapped(header, source_, payload_at)) {
         plan_mapped(index, payload_at);
     } else if (cell.layout == Layout::dense) {
         cell.items = arena_.floats.take(cell.shape.size());

@@ -72,12 +72,15 @@ class DecodedRow:
     def gather(self) -> tuple[Any, list[int]]:
         """Plain ids of all cells of distinct ids, end to end, and their sizes."""
 
+    def copy(self) -> DecodedRow:
+        """The same, in memory of its own but for what was left in the source."""
+
 class RowDecoder:
     """Decodes the cells of one minibatch in one call."""
 
     def __init__(self, kept_bytes: int) -> None: ...
 
-    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool) -> DecodedRow:
+    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool, may_map: bool) -> DecodedRow:
         """
         The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
         """

@@ -180,6 +180,36 @@ def test_the_number_of_threads_that_read_and_the_cache_change_no_bit(folder: Pat
     change = {"train_data": {"num_downloaders": 4, "num_parsers": 4, "max_cache_size": 3000}, "progress": False}
     assert same(run_well(changed(request, "other", change)), straight) == []
     assert same(run_well(changed(request, "rare", {"snapshotter.frequency": 1000})), straight) == []
+    job = {**ONLINE["evaluation"]["eval_confs"][0], "max_memory": 1}  # nothing of an hour stays for its training
+    assert same(run_well(changed(request, "little", {"evaluation.eval_confs": [job]})), straight) == []
+
+
+COUNTING_CELLS = """
+from pathlib import Path
+from samovar.native import RowDecoder
+
+decode = RowDecoder.decode
+
+def count(self, source, places, **options):
+    with Path(__file__).with_name("cells.txt").open("a") as file:
+        file.write(f"{len(places)}\\n")
+    return decode(self, source, places, **options)
+
+RowDecoder.decode = count
+"""
+
+
+def test_an_hour_that_is_evaluated_and_then_trained_on_is_decoded_once(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([8] * 6))
+    job = {**ONLINE["evaluation"]["eval_confs"][0], "keys": [], "shifts": [1]}
+    request = make_toy(quick_path, ONLINE, {"evaluation.eval_confs": [job]}, SCRIPT + COUNTING_CELLS)
+    counts = {}
+    for name, jobs in (("with", [job]), ("without", [])):
+        run_well(changed(request, name, {"evaluation.eval_confs": jobs}))
+        log = quick_path / "cells.txt"
+        counts[name] = sum(map(int, log.read_text().split()))
+        log.unlink()
+    assert counts["with"] == counts["without"]
 
 
 def position(out: Path) -> int | None:

@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from tests.tables.making import SCHEMA, add_version, make_minibatch, make_table
+from tests.waiting import wait_until
 
 import samovar
 from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
@@ -122,7 +125,31 @@ def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None
     with table.read(num_parsers=3) as reader:
         next(reader)
         assert reader.position == 1
-    assert threading.active_count() == before
+    wait_until(lambda: threading.active_count() == before, "its threads have ended")
+
+
+def test_a_reader_that_the_garbage_collector_ends_while_a_thread_begins_stops_nobody(tmp_path: Path) -> None:
+    """It may come while a new thread holds a lock of Python's, without which no thread's end can be waited for."""
+    code = f"""
+import gc
+import faulthandler
+from samovar.tables import open_table
+
+faulthandler.dump_traceback_later(60, exit=True)
+table = open_table({str(tmp_path)!r})
+gc.set_threshold(7, 2, 2)
+for _ in range(1500):
+    abandoned = table.read(["price"], max_cache_size=3000)
+    next(abandoned)
+    cycle = [abandoned]
+    cycle.append(cycle)
+    del abandoned, cycle
+    with table.read(["price"]) as reader:
+        next(reader)
+"""
+    make_table(LocalStore(tmp_path), 60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_records_live_on_after_their_reader(tmp_path: Path) -> None:

@@ -115,7 +115,9 @@ struct Arena {
 class CellDecoder {
 public:
     // A cell that would make the arena larger than `max_bytes` lies about itself: small cells can claim any size.
-    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells, size_t max_bytes);
+    // Unless it `may_map`, no cell stays where it lies: the arena has them all.
+    CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells, size_t max_bytes,
+                bool may_map = true);
 
     const Arena& arena() const noexcept { return arena_; }
     const std::vector<DecodedCell>& cells() const noexcept { return cells_; }
@@ -130,6 +132,7 @@ private:
                     uint8_t* arena) const;
 
     const uint8_t* source_;
+    bool may_map_;
     const CellPlace* places_;
     std::vector<DecodedCell> cells_;
     std::vector<Part> ones_;

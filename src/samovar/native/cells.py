@@ -74,10 +74,17 @@ class RowDecoder:
         self._decoder = _native.RowDecoder(kept_bytes)
 
     def decode(
-        self, source: Buffer, places: NDArray[np.uint64], *, max_bytes: int, are_checked: bool = False
+        self,
+        source: Buffer,
+        places: NDArray[np.uint64],
+        *,
+        max_bytes: int,
+        are_checked: bool = False,
+        may_map: bool = True,
     ) -> _native.DecodedRow:
         """The cells at the rows [offset, size] of `places`; ValueError(what, number of the cell) for a bad one.
 
         `max_bytes` is the most memory that they may take: a few bytes can claim any size. `are_checked` if these bytes
-        were decoded before: what stays where it lies is then not summed up once more."""
-        return self._decoder.decode(source, places, max_bytes, are_checked)
+        were decoded before: what stays where it lies is then not summed up once more. Unless it `may_map`, nothing
+        stays there."""
+        return self._decoder.decode(source, places, max_bytes, are_checked, may_map)

@@ -170,13 +170,16 @@ class Embedding:
         if num_pieces == 1:  # a thread would take longer to start
             yield fill(0)
         elif num_pieces > 1:
-            with ThreadPoolExecutor(1) as ahead:  # one piece is gathered while the one before is written
-                pending = ahead.submit(fill, 0)
+            ahead = ThreadPoolExecutor(1)  # one piece is gathered while the one before is written
+            pending = ahead.submit(fill, 0)
+            try:
                 for number in range(num_pieces):
                     ready = pending.result()
                     if number + 1 < num_pieces:
                         pending = ahead.submit(fill, number + 1)
                     yield ready
+            finally:
+                ahead.shutdown(wait=False)  # see the reader of tables: nobody waits for its end
         if field == "rows":
             self._listed = None  # the last field
 

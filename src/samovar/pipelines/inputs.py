@@ -10,9 +10,10 @@ from samovar.config.nearest import nearest
 from samovar.errors import ConfigError, Conflict, NotOurs, UnknownColumn
 from samovar.pipelines.schema import MergeTables
 from samovar.results import ResultDirectory, Source, open_directory
-from samovar.runner.stream import MergedStream, ReadOptions, Stream, TableStream
+from samovar.runner.stream import MergedStream, ReadOptions, SharedStream, Stream, TableStream
 from samovar.tables import Part, Table, open_table
 from samovar.tables.schema import ColumnSchema
+from samovar.tables.shared import SharedRows
 
 AS_THE_MACHINE_LIKES = ReadOptions()
 
@@ -46,6 +47,8 @@ class DataSource:
     inputs: Sequence[Input]
     merge_keys: Sequence[str] = ()
     options: ReadOptions = AS_THE_MACHINE_LIKES
+    shared: SharedRows | None = None
+    """Set if others read the same rows."""
 
     @property
     def name(self) -> str:
@@ -68,6 +71,11 @@ class DataSource:
     @property
     def keys(self) -> list[str]:
         return _unique(name for each in self.inputs for name in each.keys)
+
+    @property
+    def all_columns(self) -> list[str]:
+        """That are read."""
+        return _unique([*(self.features or ()), *self.targets, *self.keys])
 
     @property
     def features(self) -> list[str] | None:
@@ -105,17 +113,45 @@ class DataSource:
         """The hours [start, stop)."""
         if len(self.inputs) == 1:
             table = self.inputs[0].table
-            return TableStream(table, table.rows_between(start, stop), self.options)
+            rows = table.rows_between(start, stop)
+            return SharedStream(table, rows, self.shared) if self.shared else TableStream(table, rows, self.options)
         parts = [Part(each.table, _unique([*(each.features or ()), *each.targets, *each.keys])) for each in self.inputs]
         return MergedStream(parts, self.merge_keys, start, stop, self.options)
 
     def reopened(self) -> "DataSource":
         """The same with the newest versions of its tables."""
-        return replace(self, inputs=[_reopened(each) for each in self.inputs])
+        return replace(self, inputs=[_reopened(each) for each in self.inputs], shared=None)
 
     @property
     def lineage(self) -> list[Source]:
         return [each.as_source() for each in self.inputs]
+
+
+def share_rows(train: DataSource, evaluations: Sequence[DataSource]) -> tuple[DataSource, list[DataSource]]:
+    """Let an hour that is evaluated first and trained on next be decoded once, if both are of one table. Uncompressed
+    ones have nothing to decode."""
+    sharing = [source for source in evaluations if _has_table_of(train, source)]
+    table = train.inputs[0].table
+    if not sharing or table.compression == "none":
+        return train, list(evaluations)
+    options, kept = train.options, [source.options.max_cache_size for source in sharing]
+    shared = table.share(
+        _unique(name for source in (train, *sharing) for name in source.all_columns),
+        num_downloaders=options.num_downloaders,
+        num_parsers=options.num_parsers,
+        max_cache_size=options.max_cache_size,
+        max_kept_bytes=min((size for size in kept if size is not None), default=None),
+    )
+    return replace(train, shared=shared), [
+        replace(source, shared=shared) if source in sharing else source for source in evaluations
+    ]
+
+
+def _has_table_of(one: DataSource, other: DataSource) -> bool:
+    if len(one.inputs) > 1 or len(other.inputs) > 1:
+        return False
+    mine, others = one.inputs[0].table, other.inputs[0].table
+    return (mine.id, mine.version) == (others.id, others.version)
 
 
 def _reopened(each: Input) -> Input:

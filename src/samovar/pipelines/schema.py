@@ -162,7 +162,7 @@ class OnlineEvaluation(Dates):
     shifts: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
     """Hours that the data lies ahead of the model; 0 would score rows that were trained on."""
     max_memory: PositiveInt | None = None
-    """Bytes that may be read ahead."""
+    """Bytes that may be read ahead, or kept until the hours are trained on."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

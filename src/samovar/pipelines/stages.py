@@ -7,7 +7,7 @@ from samovar.callbacks import EvaluationJob
 from samovar.errors import BadInput, ConfigError
 from samovar.pipelines.epochs import EpochUris
 from samovar.pipelines.hours import HOUR_SECONDS, HourSource, HourUris
-from samovar.pipelines.inputs import DataSource, TableOpener
+from samovar.pipelines.inputs import DataSource, TableOpener, share_rows
 from samovar.pipelines.schema import Config, OfflineConfig, OnlineConfig
 from samovar.runner import Learner, Uri, Uris
 from samovar.runner.stream import ReadOptions, TableStream
@@ -180,6 +180,7 @@ def _online(
 ) -> Course:
     is_following = is_followed(config)
     assert stage.start is not None
+    train, sources = share_rows(train, sources)
     hours = HourSource(train, stage.start, stage.stop, is_following)
     jobs, logs, notes = [], [], list(stage.notes)
     for conf, source in zip(config.evaluation.eval_confs, sources, strict=True):

@@ -14,6 +14,8 @@ from samovar.runner.stream import Records, Stream
 from samovar.runner.uri import Uri
 from samovar.tables.record import Record, RecordValue
 
+_ALIGNMENT = 64  # bytes: what torch allocates has it
+
 
 @dataclass
 class _Reading:
@@ -63,7 +65,7 @@ class Loader:
     def _minibatch(self, record: Record | MinibatchRecord) -> MinibatchRecord:
         if isinstance(record, MinibatchRecord):  # a stream of the facades has no columns to choose from
             return record
-        values = {name: _at_home(record[name]) for name in self.columns}
+        values = {name: _at_home(record[name], record.is_private) for name in self.columns}
         return MinibatchRecord(
             {name: values[name] for name in self.features},
             {name: values[name] for name in self.targets},
@@ -87,7 +89,9 @@ class Loader:
         self.close()
 
 
-def _at_home(value: RecordValue) -> RecordValue:
-    """A tensor in memory of its own. Where it lies in the reader's block depends on where reading began, and a matrix
-    product may give other bits for another alignment."""
-    return value.clone() if isinstance(value, torch.Tensor) else value
+def _at_home(value: RecordValue, is_private: bool) -> RecordValue:
+    """A tensor in memory of its own, aligned as torch's own are. Where it lies in the reader's block depends on where
+    reading began, and a matrix product may give other bits for another alignment."""
+    if not isinstance(value, torch.Tensor) or (is_private and value.data_ptr() % _ALIGNMENT == 0):
+        return value
+    return value.clone()

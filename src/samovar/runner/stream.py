@@ -9,6 +9,7 @@ from typing import TypeAlias
 from samovar.runner.record import MinibatchRecord
 from samovar.tables import Part, Record, Table, read_merged
 from samovar.tables.hours import show_hour
+from samovar.tables.shared import SharedRows
 
 Records: TypeAlias = Generator[Record | MinibatchRecord, None, None]
 """Records of which the loader takes columns, or minibatches that are complete."""
@@ -63,8 +64,27 @@ class TableStream(Stream):
             yield from reader
 
     def place_of(self, number: int) -> str:
-        row = self.rows[number]
-        return f"row {row} of {self.table.name}, in its file {self.table.file_of(row)}"
+        return place_of_row(self.table, self.rows[number])
+
+
+@dataclass(frozen=True, eq=False)
+class SharedStream(Stream):
+    """Neighbouring rows of a table that others read too, before or after."""
+
+    table: Table
+    rows: range
+    shared: SharedRows
+    """Has the columns of all of them."""
+
+    @property
+    def num_batches(self) -> int:
+        return len(self.rows)
+
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        yield from self.shared.read(self.rows.start + first, self.rows.stop)
+
+    def place_of(self, number: int) -> str:
+        return place_of_row(self.table, self.rows[number])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +144,10 @@ class ListStream(Stream):
 
     def open(self, first: int, columns: Sequence[str]) -> Records:
         yield from _only(self.records[first:], columns)
+
+
+def place_of_row(table: Table, row: int) -> str:
+    return f"row {row} of {table.name}, in its file {table.file_of(row)}"
 
 
 def _only(records: Iterable[Record], columns: Sequence[str]) -> Records:

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -37,10 +38,18 @@ class Reading:
     max_cache_size: int
     is_light: bool
     """Cells are used where they lie, and they stay in memory: there is little to parse."""
+    may_map: bool
+    """Cells may be used where they lie: those of an uncompressed table."""
 
     @classmethod
     def choose(
-        cls, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None, *, is_light: bool = False
+        cls,
+        num_downloaders: int | None,
+        num_parsers: int | None,
+        max_cache_size: int | None,
+        *,
+        is_light: bool = False,
+        may_map: bool = True,
     ) -> Self:
         """What the user gave, and for the rest what suits the machine: one parser where there is little to parse, since
         more of them only take the interpreter's lock from the consumer."""
@@ -51,7 +60,11 @@ class Reading:
         cores = os.cpu_count() or 1
         enough = 1 if is_light else min(3, cores)
         return cls(
-            num_downloaders or min(4, cores), num_parsers or enough, max_cache_size or DEFAULT_CACHE_BYTES, is_light
+            num_downloaders or min(4, cores),
+            num_parsers or enough,
+            max_cache_size or DEFAULT_CACHE_BYTES,
+            is_light,
+            may_map,
         )
 
 
@@ -89,6 +102,102 @@ class Block:
     checked: NDArray[np.bool_]
     """Which rows had the right checksums when they were read before; the parser writes here."""
 
+    @property
+    def num_bytes(self) -> int:
+        return sum(self.sizes)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A block in memory."""
+
+    block: Block
+    decoded: DecodedRow
+    source: Source
+    is_mapped: bool
+    """Cells may lie in the file that was mapped."""
+
+    @property
+    def end(self) -> int:
+        """The row after its last."""
+        return self.block.row + len(self.block.sizes)
+
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Its minibatches; `names` are those of the columns that were read."""
+        rows = make_rows(names, self.decoded, self.source.data, len(self.block.hours))
+        for index, ((hour, num_examples), values) in enumerate(zip(self.block.hours, rows, strict=True)):
+            yield Record(values, self.block.row + index, hour, num_examples, is_private=not self.is_mapped)
+
+
+class BlockReader(Iterator[Parsed]):
+    """Hands out blocks in order. Close it, or read to the end."""
+
+    def __init__(self, blocks: Iterator[Block], names: Sequence[str], reading: Reading) -> None:
+        self._names = names
+        self._reading = reading
+        self._decoder = RowDecoder(POOLED_BYTES)
+        self._parsed = self._read(blocks)
+
+    def __next__(self) -> Parsed:
+        return next(self._parsed)
+
+    def close(self) -> None:
+        self._parsed.close()
+
+    def _read(self, blocks: Iterator[Block]) -> Generator[Parsed, None, None]:
+        downloaders = ThreadPoolExecutor(self._reading.num_downloaders, thread_name_prefix="download")
+        parsers = ThreadPoolExecutor(self._reading.num_parsers, thread_name_prefix="parse")
+        waiting: deque[tuple[Block, Future[Parsed] | None]] = deque()
+        cached = 0
+        upcoming = next(blocks, None)
+        try:
+            while upcoming is not None or waiting:
+                while upcoming is not None and (
+                    not waiting or cached + upcoming.num_bytes <= self._reading.max_cache_size
+                ):
+                    is_ready = self._reading.is_light and bool(upcoming.checked.all())
+                    waiting.append((upcoming, None if is_ready else self._parse_ahead(upcoming, downloaders, parsers)))
+                    cached += upcoming.num_bytes
+                    upcoming = next(blocks, None)
+                block, parsed = waiting.popleft()
+                yield parsed.result() if parsed else self._parse(block)
+                cached -= block.num_bytes
+        finally:
+            # Nobody waits for their end: an abandoned reader is ended by the garbage collector, on any thread, be it
+            # one of these, and in the middle of starting another, when it holds a lock that `Thread.join` needs.
+            for pool in (downloaders, parsers):
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _parse_ahead(
+        self, block: Block, downloaders: ThreadPoolExecutor, parsers: ThreadPoolExecutor
+    ) -> Future[Parsed]:
+        is_here = block.file.can_map
+        return parsers.submit(
+            self._parse, block, None if is_here else downloaders.submit(block.file.fetch, block.places)
+        )
+
+    def _parse(self, block: Block, download: Future[Source] | None = None) -> Parsed:
+        """All cells of the block in one call, and nothing else: every line of Python here would fight with the
+        consumer for the interpreter's lock, and lose more time on that than the line takes."""
+        source = block.file.fetch(block.places) if download is None else download.result()
+        try:
+            decoded = self._decoder.decode(
+                source.data,
+                source.places.reshape(-1, 2),
+                max_bytes=2 * block.num_bytes + SPARE_BYTES,
+                are_checked=bool(block.checked.all()),
+                may_map=self._reading.may_map,
+            )
+            block.checked[:] = True
+            return Parsed(block, decoded, source, self._reading.may_map)
+        except ValueError as error:
+            what, cell = error.args
+            row, column = divmod(cell, len(self._names))
+            raise Damaged(
+                f"{block.file.name}: row {block.row + row}, column {self._names[column]!r}: its cell {what}; "
+                "expected the bytes that were written: restore the file from a copy, or brew the table again"
+            ) from error
+
 
 class TableReader(Iterator[Record]):
     """Hands out records one by one. Close it, or read to the end."""
@@ -97,10 +206,7 @@ class TableReader(Iterator[Record]):
         self._start = start
         self.position = start.row
         """The next row to hand out."""
-        self._names = start.columns
-        self._reading = reading
-        self._decoder = RowDecoder(POOLED_BYTES)
-        self._records = self._read(blocks)
+        self._records = self._read(BlockReader(blocks, start.columns, reading))
 
     def __next__(self) -> Record:
         record = next(self._records)
@@ -122,58 +228,7 @@ class TableReader(Iterator[Record]):
     ) -> None:
         self.close()
 
-    def _read(self, blocks: Iterator[Block]) -> Generator[Record, None, None]:
-        downloaders = ThreadPoolExecutor(self._reading.num_downloaders, thread_name_prefix="download")
-        parsers = ThreadPoolExecutor(self._reading.num_parsers, thread_name_prefix="parse")
-        waiting: deque[tuple[Block, Future[tuple[DecodedRow, Source]] | None]] = deque()
-        cached = 0
-        upcoming = next(blocks, None)
-        try:
-            while upcoming is not None or waiting:
-                while upcoming is not None and (
-                    not waiting or cached + sum(upcoming.sizes) <= self._reading.max_cache_size
-                ):
-                    is_ready = self._reading.is_light and bool(upcoming.checked.all())
-                    waiting.append((upcoming, None if is_ready else self._parse_ahead(upcoming, downloaders, parsers)))
-                    cached += sum(upcoming.sizes)
-                    upcoming = next(blocks, None)
-                block, parsed = waiting.popleft()
-                yield from self._records_of(block, *(parsed.result() if parsed else self._parse(block)))
-                cached -= sum(block.sizes)
-        finally:
-            for pool in (downloaders, parsers):
-                pool.shutdown(wait=True, cancel_futures=True)
-
-    def _parse_ahead(
-        self, block: Block, downloaders: ThreadPoolExecutor, parsers: ThreadPoolExecutor
-    ) -> Future[tuple[DecodedRow, Source]]:
-        is_here = block.file.can_map
-        return parsers.submit(
-            self._parse, block, None if is_here else downloaders.submit(block.file.fetch, block.places)
-        )
-
-    def _parse(self, block: Block, download: Future[Source] | None = None) -> tuple[DecodedRow, Source]:
-        """All cells of the block in one call, and nothing else: every line of Python here would fight with the
-        consumer for the interpreter's lock, and lose more time on that than the line takes."""
-        source = block.file.fetch(block.places) if download is None else download.result()
-        try:
-            decoded = self._decoder.decode(
-                source.data,
-                source.places.reshape(-1, 2),
-                max_bytes=2 * sum(block.sizes) + SPARE_BYTES,
-                are_checked=bool(block.checked.all()),
-            )
-            block.checked[:] = True
-            return decoded, source
-        except ValueError as error:
-            what, cell = error.args
-            row, column = divmod(cell, len(self._names))
-            raise Damaged(
-                f"{block.file.name}: row {block.row + row}, column {self._names[column]!r}: its cell {what}; "
-                "expected the bytes that were written: restore the file from a copy, or brew the table again"
-            ) from error
-
-    def _records_of(self, block: Block, decoded: DecodedRow, source: Source) -> Iterator[Record]:
-        rows = make_rows(self._names, decoded, source.data, len(block.hours))
-        for index, ((hour, num_examples), values) in enumerate(zip(block.hours, rows, strict=True)):
-            yield Record(values, block.row + index, hour, num_examples)
+    def _read(self, blocks: BlockReader) -> Generator[Record, None, None]:
+        with closing(blocks):
+            for parsed in blocks:
+                yield from parsed.records(self._start.columns)

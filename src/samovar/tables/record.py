@@ -21,12 +21,16 @@ Cell: TypeAlias = tuple[int, Any, int, int, int]
 class Record(Mapping[str, RecordValue]):
     """A `Bag` for each categorical column, a float32 tensor for each real one, an Arrow array for each key."""
 
-    def __init__(self, values: Mapping[str, RecordValue], row: int, hour: int | None, num_examples: int) -> None:
+    def __init__(
+        self, values: Mapping[str, RecordValue], row: int, hour: int | None, num_examples: int, is_private: bool = False
+    ) -> None:
         self._values = values
         self.row = row
         self.hour = hour
         """Start of its hour, seconds since 1970 UTC; None in an offline table."""
         self.num_examples = num_examples
+        self.is_private = is_private
+        """Nobody else will see the memory that its tensors lie in."""
 
     def __getitem__(self, name: str) -> RecordValue:
         try:

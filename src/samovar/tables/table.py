@@ -4,7 +4,7 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,8 +18,17 @@ from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
 from samovar.tables.files import Places, TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
-from samovar.tables.reader import ROWS_PER_BLOCK, Block, ReaderState, Reading, TableReader
+from samovar.tables.reader import (
+    DEFAULT_CACHE_BYTES,
+    ROWS_PER_BLOCK,
+    Block,
+    BlockReader,
+    ReaderState,
+    Reading,
+    TableReader,
+)
 from samovar.tables.schema import TableSchema
+from samovar.tables.shared import SharedRows
 from samovar.tables.writer import MAX_ROW_MEMORY, NO_HOUR
 
 
@@ -141,8 +150,9 @@ class Table:
     def _reading(self, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Reading:
         codec = Compression.parse(self.compression).codec
         native.require_codec(codec)
-        is_light = codec == "none" and self.store.can_map and self._fits_into_memory
-        return Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light)
+        may_map = codec == "none"
+        is_light = may_map and self.store.can_map and self._fits_into_memory
+        return Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light, may_map=may_map)
 
     @property
     def _fits_into_memory(self) -> bool:
@@ -174,6 +184,31 @@ class Table:
         wanted = self._find(self.columns if columns is None else columns)
         reading = self._reading(num_downloaders, num_parsers, max_cache_size)
         return self._reader(self._single_blocks(rows, [number for number, _ in wanted]), wanted, 0, reading)
+
+    def share(
+        self,
+        columns: Sequence[str],
+        *,
+        num_downloaders: int | None = None,
+        num_parsers: int | None = None,
+        max_cache_size: int | None = None,
+        max_kept_bytes: int | None = None,
+    ) -> SharedRows:
+        """For several who read rows one ahead of the other: each is decoded once."""
+        wanted = self._find(columns)
+        reading = replace(self._reading(num_downloaders, num_parsers, max_cache_size), is_light=False, may_map=False)
+
+        def open_blocks(start: int) -> BlockReader:
+            blocks = self._blocks(start, self.num_rows, [number for number, _ in wanted], reading.max_cache_size)
+            return BlockReader(blocks, columns, reading)
+
+        def read_alone(start: int, stop: int) -> TableReader:
+            return self.read(
+                columns, start, stop,
+                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=max_cache_size,
+            )  # fmt: skip
+
+        return SharedRows(columns, open_blocks, read_alone, max_kept_bytes or DEFAULT_CACHE_BYTES)
 
     def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
         """The row at which a reader's state goes on here: in the same table, or one that only grew since."""

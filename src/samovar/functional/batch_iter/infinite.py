@@ -96,13 +96,12 @@ def _ahead(batches: Generator[Any, None, None], count: int) -> Generator[Any, No
     """The same, with so many made ahead by a thread."""
     end = object()
     waiting: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(1) as executor:
-        try:
-            for _ in range(count + 1):
-                waiting.append(executor.submit(next, batches, end))
-            while (batch := waiting.popleft().result()) is not end:
-                waiting.append(executor.submit(next, batches, end))
-                yield batch
-        finally:
-            executor.shutdown(cancel_futures=True)
-            batches.close()
+    executor = ThreadPoolExecutor(1)
+    try:
+        for _ in range(count + 1):
+            waiting.append(executor.submit(next, batches, end))
+        while (batch := waiting.popleft().result()) is not end:
+            waiting.append(executor.submit(next, batches, end))
+            yield batch
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)  # see the reader of tables: nobody waits for it

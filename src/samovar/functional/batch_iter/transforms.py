@@ -53,7 +53,7 @@ class Threads(Transform):
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            executor.shutdown(cancel_futures=True)
+            executor.shutdown(wait=False, cancel_futures=True)  # see the reader of tables: nobody waits for it
 
 
 class Processes(Threads):
