@@ -185,7 +185,7 @@ def plan(turns: Turns, upkeep_rounds: int, folder: Path) -> Mapping[str, Callabl
         title: partial(run_match, title, match, turns) for title, match in MATCHES.items()
     }
     acts["Samovar alone"] = partial(run_alone, "Samovar alone", turns)
-    acts["growth"] = partial(upkeep.run_growth, turns.num_ids)
+    acts["growth"] = partial(upkeep.run_growth, turns.num_ids, upkeep_rounds)
     acts["sweep"] = partial(upkeep.run_sweep, turns.num_ids, upkeep_rounds)
     acts["dump and load"] = partial(upkeep.run_disk, turns.num_ids, upkeep_rounds, folder)
     few_turns = replace(turns, rounds=min(turns.rounds, MOST_ZCH_ROUNDS), steps=zch.EVICTION_INTERVAL)

@@ -3,7 +3,6 @@
 import gc
 import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -35,6 +34,7 @@ LEAST_OF_DISK = 0.7
 GROWTH_FROM, GROWTH_TO = 6, 16  # times `num_ids`; more than doubles: every part of the table grows, once at least
 FRESH_STEPS = 64  # before so many steps the memory is touched that they grow into
 IDS_A_STEP = 4096
+MOST_OF_A_STEP = 0.005  # seconds: a few milliseconds
 PLAIN_READ = "plain read of 8 MB blocks"
 DUMP = "Samovar dump"
 LOAD = "Samovar load"
@@ -43,42 +43,60 @@ LOAD = "Samovar load"
 # Growth
 
 
-def run_growth(num_ids: int) -> Report:
-    """One table, every step brings new ids only."""
+def run_growth(num_ids: int, rounds: int) -> Report:
+    """One table, every step brings new ids only. A step does the same work in each round, so its fastest time counts:
+    the host of a virtual machine takes milliseconds for a page of memory now and then, or the core itself."""
     torch.set_num_threads(NUM_THREADS)
     first, last = GROWTH_FROM * num_ids, GROWTH_TO * num_ids
+    ends = range(first + IDS_A_STEP, last, IDS_A_STEP)
+    found = [_grow(first, ends, f"growth, round {number + 1} of {rounds}") for number in range(rounds)]
+    walls = [min(times) for times in zip(*(times for times, _ in found), strict=True)]
+    bytes_a_row = [size / rows for size, rows in zip(found[0][1], ends, strict=True)]
+    what = f"One table from {first:,} to {last:,} rows, {IDS_A_STEP} new ids a step"
+    return _tell_growth(what, rounds, walls, max(max(times) for times, _ in found), bytes_a_row)
+
+
+def _grow(first: int, ends: range, what: str) -> tuple[list[float], list[int]]:
+    """Seconds and bytes of the index of each step."""
     trainee = Trainee(HashAdagrad, 1)
     trainee.insert(np.arange(first, dtype=np.int32))
     gradient = torch.randn(IDS_A_STEP, DIM)
     walls: list[float] = []
-    cores: list[float] = []
     index_bytes: list[int] = []
-    num_rows = range(first + IDS_A_STEP, last, IDS_A_STEP)
-    for number, end in enumerate(track(num_rows, "growth", transient=True)):
+    for number, end in enumerate(track(ends, what, transient=True)):
         if number % FRESH_STEPS == 0:
             touch_memory(FRESH_BYTES)
         inputs = {"c0": _bag_of_ones(np.arange(end - IDS_A_STEP, end, dtype=np.int32))}
-        busy = time.process_time()
         walls.append(time_call(partial(trainee.step, inputs, gradient)))
-        cores.append(time.process_time() - busy)
         index_bytes.append(trainee.embedding.counters()["c0"].index_bytes)
-    what = f"One table from {first:,} to {last:,} rows, {IDS_A_STEP} new ids a step"
-    return _tell_growth(what, walls, cores, [size / rows for size, rows in zip(index_bytes, num_rows, strict=True)])
+    return walls, index_bytes
 
 
-def _tell_growth(what: str, walls: Sequence[float], cores: Sequence[float], bytes_a_row: Sequence[float]) -> Report:
-    slowest = int(np.argmax(walls))
-    title = (
-        f"{what}: the longest step takes {1000 * walls[slowest]:.2f} ms ({1000 * cores[slowest]:.2f} ms on all cores), "
-        f"the most work is {1000 * max(cores):.2f} ms; medians {1000 * statistics.median(walls):.2f} and "
-        f"{1000 * statistics.median(cores):.2f} ms"
-    )
-    steps = {"the median step": [statistics.median(walls)], "the longest step": [walls[slowest]]}
+def _tell_growth(
+    what: str, rounds: int, walls: Sequence[float], longest: float, bytes_a_row: Sequence[float]
+) -> Report:
+    title = f"{what}, the fastest time of each step in {rounds} rounds; the longest of all was {1000 * longest:.1f} ms"
+    high = float(np.quantile(walls, 0.99))
+    steps = {
+        "the median step": [statistics.median(walls)],
+        "99 % are faster than": [high],
+        "the longest step": [max(walls)],
+    }
     section = Section("new ids only", steps, IDS_A_STEP / 1000, "k ids", "the median step")
     least = min(bytes_a_row)
-    promise = f"index and stamps take at most {MOST_INDEX_BYTES:g} bytes a row just before they grow"
-    found = f"{least:.1f}; while they grow up to {max(bytes_a_row):.1f}"
-    return Report(title, [section], [Bar(promise, found, least <= MOST_INDEX_BYTES)])
+    bars = [
+        Bar(
+            f"no step takes more than {1000 * MOST_OF_A_STEP:g} ms",
+            f"{1000 * max(walls):.2f} ms; 99 % at most {1000 * high:.2f} ms",
+            max(walls) <= MOST_OF_A_STEP,
+        ),
+        Bar(
+            f"index and stamps take at most {MOST_INDEX_BYTES:g} bytes a row just before they grow",
+            f"{least:.1f}; while they grow up to {max(bytes_a_row):.1f}",
+            least <= MOST_INDEX_BYTES,
+        ),
+    ]
+    return Report(title, [section], bars)
 
 
 def _bag_of_ones(ids: NDArray[np.int32]) -> Bag:
