@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "borders.h"
+#include "samovar/gate.h"
 #include "samovar/pool.h"
 
 namespace {
@@ -222,6 +223,7 @@ public:
         std::unique_ptr<CellDecoder> decoder;
         {
             nb::gil_scoped_release release;
+            const samovar::Gate::Visit visit(gate_);
             decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0), max_bytes,
                                                     may_map);
             lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
@@ -230,8 +232,15 @@ public:
         return new DecodedRow(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
     }
 
+    // Never waits for Python: nothing inside needs it. So the garbage collector may call it, on any thread.
+    void close() {
+        nb::gil_scoped_release release;
+        gate_.close();
+    }
+
 private:
     std::shared_ptr<BlockPool> pool_;
+    samovar::Gate gate_;
 };
 
 }  // namespace
@@ -274,5 +283,6 @@ void bind_cell(nb::module_& m) {
     nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
         .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, "may_map"_a, nb::rv_policy::take_ownership,
-             "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.");
+             "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.")
+        .def("close", &RowDecoder::close, "No source is read any more when this returns; a later decode is a RuntimeError.");
 }

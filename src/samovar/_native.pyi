@@ -85,6 +85,11 @@ class RowDecoder:
         The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
         """
 
+    def close(self) -> None:
+        """
+        No source is read any more when this returns; a later decode is a RuntimeError.
+        """
+
 class Inputs:
     @property
     def names(self) -> list[str]: ...

@@ -152,6 +152,27 @@ for _ in range(1500):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_files_may_be_cut_as_soon_as_a_reader_is_closed(tmp_path: Path, compression: str) -> None:
+    """Who touched a mapped page that is no longer there would end the process."""
+    code = f"""
+from pathlib import Path
+from samovar.tables import open_table
+
+for _ in range(300):
+    table = open_table({str(tmp_path)!r})
+    path = Path({str(tmp_path)!r}) / table.manifests[0].segment.files[0].path
+    whole = path.read_bytes()
+    with table.read(num_parsers=4) as reader:
+        next(reader)
+    path.write_bytes(b"")
+    path.write_bytes(whole)
+"""
+    make_table(LocalStore(tmp_path), 200, compression=compression)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_records_live_on_after_their_reader(tmp_path: Path) -> None:
     table = make_table(LocalStore(tmp_path), 30)
     records = list(table.read())

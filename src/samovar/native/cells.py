@@ -88,3 +88,8 @@ class RowDecoder:
         were decoded before: what stays where it lies is then not summed up once more. Unless it `may_map`, nothing
         stays there."""
         return self._decoder.decode(source, places, max_bytes, are_checked, may_map)
+
+    def close(self) -> None:
+        """When this returns, no thread reads a source any more, and none will: they may be changed or cut. A mapped
+        file that is cut while it is read would end the process."""
+        self._decoder.close()

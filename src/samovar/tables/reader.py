@@ -164,9 +164,11 @@ class BlockReader(Iterator[Parsed]):
                 cached -= block.num_bytes
         finally:
             # Nobody waits for their end: an abandoned reader is ended by the garbage collector, on any thread, be it
-            # one of these, and in the middle of starting another, when it holds a lock that `Thread.join` needs.
+            # one of these, and in the middle of starting another, when it holds a lock that `Thread.join` needs. But no
+            # file is read any more.
             for pool in (downloaders, parsers):
                 pool.shutdown(wait=False, cancel_futures=True)
+            self._decoder.close()
 
     def _parse_ahead(
         self, block: Block, downloaders: ThreadPoolExecutor, parsers: ThreadPoolExecutor
