@@ -7,6 +7,7 @@ threads share nothing.
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -124,16 +125,21 @@ def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
 
 
 def _make_file(path: Path) -> None:
-    try:
-        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise QueueGone(
-            f"{path}: cannot be used as a queue ({error}); expected an SQLite file, or none: choose another name"
-        ) from error
+            with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
+            return
+        except sqlite3.Error as error:
+            # Two who begin a file at once: SQLite waits for locks, but not always for this one.
+            is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise QueueGone(
+                    f"{path}: cannot be used as a queue ({error}); expected an SQLite file, or none: choose another "
+                    "name"
+                ) from error
+        time.sleep(_FIRST_PAUSE_SECONDS)
 
 
 def _open_postgresql(url: URL) -> Engine:
