@@ -54,6 +54,14 @@ def test_tensors_are_aligned_wherever_they_lay(table: Table) -> None:
                 assert value.data_ptr() % 64 == 0
 
 
+def test_targets_may_be_collected_without_the_blocks_that_they_lay_in(table: Table) -> None:
+    with Loader(["price", "factors"], ["price"]) as loader:
+        for record in loader.read(uri(TableStream(table, range(12)), 0, 12)):
+            price = record.targets["price"]
+            assert isinstance(price, torch.Tensor)
+            assert price.untyped_storage().nbytes() == price.numel() * price.element_size()
+
+
 def test_a_record_is_split_into_inputs_targets_and_keys(table: Table) -> None:
     with Loader(["banner", "price"], ["price"], ["hit"]) as loader:
         record = next(loader.read(uri(TableStream(table, range(12)), 0, 1)))

@@ -65,7 +65,8 @@ class Loader:
     def _minibatch(self, record: Record | MinibatchRecord) -> MinibatchRecord:
         if isinstance(record, MinibatchRecord):  # a stream of the facades has no columns to choose from
             return record
-        values = {name: _at_home(record[name], record.is_private) for name in self.columns}
+        # Who collects targets, hour after hour, must not keep the whole blocks that they lay in.
+        values = {name: _at_home(record[name], record.is_private and name not in self.targets) for name in self.columns}
         return MinibatchRecord(
             {name: values[name] for name in self.features},
             {name: values[name] for name in self.targets},
@@ -89,9 +90,9 @@ class Loader:
         self.close()
 
 
-def _at_home(value: RecordValue, is_private: bool) -> RecordValue:
-    """A tensor in memory of its own, aligned as torch's own are. Where it lies in the reader's block depends on where
-    reading began, and a matrix product may give other bits for another alignment."""
-    if not isinstance(value, torch.Tensor) or (is_private and value.data_ptr() % _ALIGNMENT == 0):
+def _at_home(value: RecordValue, may_stay: bool) -> RecordValue:
+    """A tensor in memory of its own, or where it lies if that is aligned as torch's own are: where it lies in the
+    reader's block depends on where reading began, and a matrix product may give other bits for another alignment."""
+    if not isinstance(value, torch.Tensor) or (may_stay and value.data_ptr() % _ALIGNMENT == 0):
         return value
     return value.clone()
