@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "samovar/clones.h"
 
@@ -58,8 +59,42 @@ double power(double base, uint32_t exponent) {
     return result;
 }
 
+// Adam's corrections, 1 - beta^t, of rows with few steps: most rows share their t with others.
+class Corrections {
+public:
+    struct Both {
+        float mean, square;
+    };
+
+    explicit Corrections(const RowStep& step) : step_(step) {}
+
+    Both of(uint32_t t) {
+        if (t >= KEPT) return compute(t);
+        if (kept_[t].mean == 0) kept_[t] = compute(t);
+        return kept_[t];
+    }
+
+private:
+    static constexpr uint32_t KEPT = 256;
+
+    Both compute(uint32_t t) const {
+        return {static_cast<float>(1 - power(step_.beta1, t)), static_cast<float>(1 - power(step_.beta2, t))};
+    }
+
+    const RowStep& step_;
+    Both kept_[KEPT] = {};
+};
+
+struct NoCorrections {
+    explicit NoCorrections(const RowStep&) {}
+};
+
 template <OptimizerKind KIND>
-SAMOVAR_INLINE void update_row(const RowStep& step, float* __restrict w, const float* __restrict g, size_t dim) {
+using CorrectionsOf = std::conditional_t<KIND == OptimizerKind::ADAM, Corrections, NoCorrections>;
+
+template <OptimizerKind KIND>
+SAMOVAR_INLINE void update_row(const RowStep& step, [[maybe_unused]] CorrectionsOf<KIND>& corrections,
+                               float* __restrict w, const float* __restrict g, size_t dim) {
     const float lr = step.lr, eps = step.eps;
     if constexpr (KIND == OptimizerKind::SGD) {
         SAMOVAR_VECTOR
@@ -82,10 +117,9 @@ SAMOVAR_INLINE void update_row(const RowStep& step, float* __restrict w, const f
         float* __restrict v = w + 2 * dim;
         const float steps = w[3 * dim] + 1;
         w[3 * dim] = steps;
-        const auto t = static_cast<uint32_t>(steps);
         const auto b1 = static_cast<float>(step.beta1), b2 = static_cast<float>(step.beta2);
         const auto r1 = static_cast<float>(1 - step.beta1), r2 = static_cast<float>(1 - step.beta2);
-        const auto c1 = static_cast<float>(1 - power(step.beta1, t)), c2 = static_cast<float>(1 - power(step.beta2, t));
+        const auto [c1, c2] = corrections.of(static_cast<uint32_t>(steps));
         SAMOVAR_VECTOR
         for (size_t j = 0; j < dim; ++j) {
             const float mean = b1 * m[j] + r1 * g[j];
@@ -112,6 +146,7 @@ SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* con
     const size_t dim = DIM != 0 ? DIM : any_dim;
     const size_t width = dim + state_width(KIND, dim);
     const bool clips = step.clip_value > 0 || step.clip_norm > 0;
+    CorrectionsOf<KIND> corrections(step);
     size_t num_skipped = 0;
     prefetch(rows, 0, std::min(n, WAVE), width);
     for (size_t i = 0; i < n; ++i) {
@@ -126,7 +161,7 @@ SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* con
         if (step.weight_decay != 0) {
             for (size_t j = 0; j < dim; ++j) g[j] += step.weight_decay * rows[i][j];
         }
-        update_row<KIND>(step, rows[i], g, dim);
+        update_row<KIND>(step, corrections, rows[i], g, dim);
     }
     return num_skipped;
 }

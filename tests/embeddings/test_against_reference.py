@@ -306,6 +306,21 @@ def test_any_history_gives_the_bits_of_the_reference(setup: Setup, history: list
         pair.compare()
 
 
+def test_rows_of_few_and_of_many_steps_give_the_bits_of_the_reference() -> None:
+    """Adam's corrections of up to 255 steps are computed once for all rows of a table."""
+    pair = Pair(Setup("adam", {}, (4, 4, 4), frozenset(), None, 0.0, None, None, 300, 5))
+    rng = np.random.default_rng(0)
+    for step in range(300):
+        ids = np.concatenate([pair.ids[:2], pair.ids[step : step + 1]])  # two in every step, one anew
+        inputs: Inputs = {"a": (ids, np.ones(3, np.int32))}
+        gradient = rng.standard_normal((3, 4)).astype(np.float32)
+        pair.module(make_bags(rng, inputs))["a"].backward(torch.from_numpy(gradient))
+        pair.optimizer.step()
+        pair.reference.forward(inputs)
+        pair.reference.step([(inputs, {"a": gradient})])
+    pair.compare()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_large_batches_give_the_bits_of_the_reference_for_any_number_of_threads(kind: Kind, pooling: str) -> None:
