@@ -1,0 +1,59 @@
+// A gate: closing waits for those inside, and nobody comes in afterwards.
+#include "samovar/gate.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+using samovar::Gate;
+
+namespace {
+
+void check(bool is_true, const std::string& what) {
+    if (is_true) return;
+    std::fprintf(stderr, "%s\n", what.c_str());
+    std::exit(1);
+}
+
+void nobody_is_inside_after_it_was_closed() {
+    for (int round = 0; round < 300; ++round) {
+        Gate gate;
+        int used = 1;  // no atomic: a sanitizer sees who touches it after the gate was closed
+        std::atomic<int> num_visits{0};
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 3; ++t) {
+            threads.emplace_back([&] {
+                try {
+                    for (;;) {
+                        const Gate::Visit visit(gate);
+                        check(used == 1, "somebody was inside when the gate had been closed");
+                        ++num_visits;
+                    }
+                } catch (const std::runtime_error&) {
+                    // closed
+                }
+            });
+        }
+        while (num_visits.load() < 3) std::this_thread::yield();
+        gate.close();
+        used = 0;
+        for (std::thread& thread : threads) thread.join();
+    }
+}
+
+void it_may_be_closed_twice() {
+    Gate gate;
+    gate.close();
+    gate.close();
+}
+
+}  // namespace
+
+int main() {
+    nobody_is_inside_after_it_was_closed();
+    it_may_be_closed_twice();
+    std::puts("2 tests passed");
+}
