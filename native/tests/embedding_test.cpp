@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
@@ -18,16 +17,11 @@
 #include "samovar/distinct.h"
 #include "samovar/hash.h"
 #include "samovar/team.h"
+#include "check.h"
 
 using namespace samovar;
 
 namespace {
-
-void check(bool holds, const std::string& what) {
-    if (holds) return;
-    std::fprintf(stderr, "embedding_test: %s\n", what.c_str());
-    std::exit(1);
-}
 
 void every_task_is_done_once_whatever_the_threads() {
     for (unsigned threads : {1u, 2u, 3u, 8u}) {

@@ -10,15 +10,11 @@
 #include <string>
 #include <system_error>
 
+#include "check.h"
+
 using namespace samovar;
 
 namespace {
-
-void check(bool holds, const std::string& what) {
-    if (holds) return;
-    std::fprintf(stderr, "file_list_test: %s\n", what.c_str());
-    std::exit(1);
-}
 
 void write(const std::string& path, const std::string& text) {
     FILE* file = std::fopen(path.c_str(), "w");

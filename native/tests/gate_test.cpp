@@ -3,20 +3,15 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "check.h"
+
 using samovar::Gate;
 
 namespace {
-
-void check(bool is_true, const std::string& what) {
-    if (is_true) return;
-    std::fprintf(stderr, "%s\n", what.c_str());
-    std::exit(1);
-}
 
 void nobody_is_inside_after_it_was_closed() {
     for (int round = 0; round < 300; ++round) {

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "check.h"
 
 using namespace samovar;
 
@@ -15,12 +16,6 @@ namespace {
 
 constexpr uint64_t SEEDS[] = {0, UINT64_MAX, xxh64::P1};
 constexpr size_t LONGEST = 200;
-
-void check(bool holds, const std::string& what) {
-    if (holds) return;
-    std::fprintf(stderr, "hash_test: %s\n", what.c_str());
-    std::exit(1);
-}
 
 std::vector<uint8_t> sample(size_t size) {
     std::vector<uint8_t> bytes(size);

@@ -2,12 +2,12 @@
 #include "samovar/text.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "samovar/hash.h"
+#include "check.h"
 
 using namespace samovar;
 
@@ -16,12 +16,6 @@ namespace {
 using Hashes = std::vector<uint64_t>;
 
 constexpr TextFeatures WORDS = {1, 0, true};
-
-void check(bool holds, const std::string& what) {
-    if (holds) return;
-    std::fprintf(stderr, "text_test: %s\n", what.c_str());
-    std::exit(1);
-}
 
 // The text lies in an exact allocation, so that the address sanitizer sees a read past its end.
 Hashes tokens(const std::string& text, const TextFeatures& features) {
