@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
 NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 
-.PHONY: demo test docs setup check bench long dist stub native-test clean
+.PHONY: FORCE demo test docs setup check bench long dist stub native-test clean
 
 demo: setup
 	$(BIN)/python examples/click_model/demo.py
@@ -20,7 +20,11 @@ $(VENV)/packages: constraints.txt pyproject.toml
 	$(PIP) install -c constraints.txt scikit-build-core nanobind cmake ninja setuptools
 	touch $@
 
-$(VENV)/installed: $(VENV)/packages $(NATIVE)
+# The editable install lists the modules that it serves, so a moved or new one means installing again.
+$(VENV)/modules: $(VENV)/packages FORCE
+	@find src -name '*.py' | sort | cmp -s - $@ || find src -name '*.py' | sort > $@
+
+$(VENV)/installed: $(VENV)/packages $(VENV)/modules $(NATIVE)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,docs]'
 	touch $@
 

@@ -23,8 +23,8 @@ from benchmarks.contest.report import Promise, Report, Section
 from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import interleave, time_call
 
-from samovar.brew.recipe import Recipe
-from samovar.brew.stage import brew
+from samovar.brewing.brew import brew
+from samovar.brewing.recipe import Recipe
 from samovar.seeds import numpy_generator
 from samovar.tables import open_table
 

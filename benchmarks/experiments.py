@@ -17,8 +17,8 @@ from benchmarks.contest.report import Bar, Promise, Report, Section
 from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import interleave, time_call
 
-from samovar.experiments.measures import LOG
 from samovar.results import Plan, ResultDirectory, begin
+from samovar.runs.summary import LOG
 from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
 
@@ -33,7 +33,7 @@ SHA256SUM = "sha256sum, one after the other"
 TIMED = """
 import sys, time
 from pathlib import Path
-from samovar.experiments.checksum import compute_checksums
+from samovar.runs.checksum import compute_checksums
 start = time.perf_counter()
 compute_checksums([Path(sys.argv[1])], use_cache=bool(sys.argv[2])).digest
 print(time.perf_counter() - start)

@@ -33,12 +33,11 @@ from samovar.callbacks import PolicyClock, RateFactor
 from samovar.data import ArrayDataset, BatchMaker, Split
 from samovar.functional import TorchModel, train_model
 from samovar.functional.batch_iter import BatchIter
-from samovar.pipelines.facade import Epochs, run_epochs
 from samovar.runner import MinibatchWorkerPool, Run
 from samovar.seeds import torch_generator
 from samovar.trainer import Lookahead, MixedCriterion
-from samovar.trainer.options import Manner, Options
-from samovar.trainer.training import Training
+from samovar.trainer.training import Manner, Options, Training
+from samovar.training.facade import Epochs, run_epochs
 
 HAND = "hand-written loop over tensors"
 MOST = 1.05

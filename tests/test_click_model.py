@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.pipelines.toys import run_well
+from tests.training.toys import run_well
 
-from samovar.brew.recipe import Recipe
-from samovar.brew.stage import brew
+from samovar.brewing.brew import brew
+from samovar.brewing.recipe import Recipe
 from samovar.config import merge, read_config
-from samovar.pipelines.child import run_in_child
-from samovar.pipelines.predict import FOLDER, PredictRequest, predict
-from samovar.pipelines.request import make_request
+from samovar.provenance.verify import run_in_child
+from samovar.training.predict import FOLDER, PredictRequest, predict
+from samovar.training.request import make_request
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "click_model"
 LAST_DAY = "20260104"

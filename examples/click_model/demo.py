@@ -26,12 +26,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree
 
-from samovar.callbacks.metrics_log import LOG
-from samovar.callbacks.quality import measure
+from samovar.callbacks.logs import METRICS_LOG
 from samovar.errors import NotOurs
-from samovar.pipelines.contract import compare, contract_of
+from samovar.provenance.contract import compare, contract_of
 from samovar.results import open_directory
-from samovar.results.logs import read_log
+from samovar.results.artifacts import read_log
+from samovar.scoring.quality import measure
 from samovar.store import LocalStore
 from samovar.tables import open_table
 
@@ -143,7 +143,7 @@ def log_loss(targets: NDArray[Any], predictions: NDArray[Any]) -> float:
 
 def draw_training(root: Path, path: Path) -> None:
     """Loss and ids by hour: new ads come every day, and old ones leave when their ttl is over."""
-    lines = [line for line in read_log(LocalStore(root), LOG) if line["kind"] == "train"]
+    lines = [line for line in read_log(LocalStore(root), METRICS_LOG) if line["kind"] == "train"]
     figure = Figure(figsize=(10, 7), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     above.plot([line["loss"] for line in lines])

@@ -3,8 +3,8 @@
 import numpy as np
 
 from samovar import Params
-from samovar.experiments.out import Out
 from samovar.seeds import numpy_generator
+from samovar.stages.out import Out
 
 
 def main(params: Params, out: Out) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from samovar.callbacks import BestNets, Countdown, EarlyStop, Plateau, RateFactor, Restarts
 from samovar.callbacks.best_nets import Net, average, choose_near
-from samovar.callbacks.countdown import default_patience
+from samovar.callbacks.stopping import default_patience
 from samovar.policies import EarlyStopping
 from samovar.runner import Run
 from samovar.runner.uri import Uri

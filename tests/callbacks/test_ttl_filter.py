@@ -10,7 +10,7 @@ import torch
 from samovar.callbacks import MetricsLog, TtlFilter
 from samovar.results import OpenResult, Plan, ResultDirectory, begin
 from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner, Uri
-from samovar.runner.hash_tables import find_hash_tables
+from samovar.runner.learner import find_hash_tables
 from samovar.runner.uri import UriList
 from samovar.store import MemoryStore
 from samovar.tables import Bag, Record

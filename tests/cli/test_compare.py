@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import on_a_terminal, samovar
-from tests.experiments.runs import evaluation_lines, make_run, train_lines
-from tests.pipelines.toys import ONLINE, SCRIPT, make_hours, write_table
+from tests.runs.runs import evaluation_lines, make_run, train_lines
+from tests.training.toys import ONLINE, SCRIPT, make_hours, write_table
 
 
 @pytest.fixture

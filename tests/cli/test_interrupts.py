@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.here import run
-from tests.pipelines.toys import OFFLINE, ONLINE, SCRIPT, make_hours, write_table
 from tests.tables.making import make_table
+from tests.training.toys import OFFLINE, ONLINE, SCRIPT, make_hours, write_table
 from tests.waiting import wait_until
 
 from samovar.results import open_directory

@@ -4,7 +4,7 @@ from queue import Queue
 import pytest
 from rich.console import Console
 
-from samovar.brew.progress import Progress, State
+from samovar.brewing.progress import Progress, State
 from samovar.cli.progress import BarView, LineView, describe, followed, make_bars, shown
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import on_a_terminal, samovar
-from tests.pipelines.toys import ONLINE, SCRIPT, make_hours, write_table
+from tests.training.toys import ONLINE, SCRIPT, make_hours, write_table
 
-from samovar.pipelines.child import run_in_child
-from samovar.pipelines.dry_run import try_batches
-from samovar.pipelines.request import make_request
+from samovar.provenance.verify import run_in_child
+from samovar.training.dry_run import try_batches
+from samovar.training.request import make_request
 
 
 @pytest.fixture

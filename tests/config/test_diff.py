@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samovar.config.diff import Diff, flat_diff, flatten, to_csv
-from samovar.config.paths import split
-from samovar.config.values import MISSING, same
+from samovar.config.values import MISSING, same, split
 
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.5, 1.0, nan, "", "1"])
 keys = st.text('ab.[0]"', max_size=3)

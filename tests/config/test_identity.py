@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samovar.config.document import merge
 from samovar.config.identity import FREE_KEYS, compare, identity
-from samovar.config.overrides import merge
 from samovar.config.values import MISSING
 
 CONFIG: dict[str, Any] = {

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from samovar.config.ledger import Ledger, changed_defaults
-from samovar.config.params import Params
+from samovar.config.params import Ledger, Params, changed_defaults
 from samovar.errors import ConfigError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samovar.config.nearest import nearest
+from samovar.config.values import nearest
 
 KEYS = ["epoch_count", "max_iter", "num_parsers", "lr"]
 

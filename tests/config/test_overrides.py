@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.overrides import merge, parse_override
+from samovar.config.document import merge, parse_override
 from samovar.errors import ConfigError
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3)

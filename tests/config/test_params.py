@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samovar.config.diff import flatten
-from samovar.config.ledger import Ledger
-from samovar.config.params import MissingKey, Params
+from samovar.config.params import Ledger, MissingKey, Params
 from samovar.errors import ConfigError, UnknownKey
 
 TREE: dict[str, Any] = {

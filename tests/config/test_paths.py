@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.paths import at, covers, join, split
+from samovar.config.values import at, covers, join, split
 
 parts = st.lists(st.one_of(st.text(max_size=6), st.sampled_from(["a.b", "a[0]", '"', "\\", "*"]), st.integers(0, 99)))
 

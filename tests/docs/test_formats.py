@@ -12,8 +12,8 @@ import torch
 from tests.docs.readers import result_directory, snapshot, tensor_table
 
 import samovar
-from samovar.brew.recipe import Recipe
-from samovar.brew.stage import brew
+from samovar.brewing.brew import brew
+from samovar.brewing.recipe import Recipe
 from samovar.results import Plan, ResultDirectory, Source, begin
 from samovar.store import LocalStore
 

@@ -14,16 +14,16 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, Block, find_blocks, find_pages, name_of
 
 import samovar
-import samovar.brew
+import samovar.brewing
 import samovar.data
 import samovar.embeddings
 import samovar.functional.batch_iter
 import samovar.policies
-from samovar.brew.recipe import Recipe
+from samovar.brewing.recipe import Recipe
 from samovar.config import Schema
 from samovar.config.document import parse_config
-from samovar.experiments.grid.document import Experiment
-from samovar.pipelines.schema import OfflineConfig, OnlineConfig, load_config
+from samovar.sweep.document import Experiment
+from samovar.training.schema import OfflineConfig, OnlineConfig, load_config
 
 SCHEMAS: tuple[type[Schema], ...] = (Recipe, OfflineConfig, OnlineConfig, Experiment)
 KEY_PAGES = ("recipe.md", "training.md", "queue.md", "reference/config.md")
@@ -110,7 +110,7 @@ def public_names() -> set[str]:
     """Each where a user finds it first. Rooms that are names themselves stand there name by name."""
     rooms = {
         room.__name__: room.__all__
-        for room in (samovar.brew, samovar.embeddings, samovar.data, samovar.functional.batch_iter)
+        for room in (samovar.brewing, samovar.embeddings, samovar.data, samovar.functional.batch_iter)
     }
     rooms["samovar.policies"] = [each.__name__ for each in all_subclasses(samovar.Policy)]
     top = {f"samovar.{name}" for name in samovar.__all__} - {

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from samovar import EarlyStopping, Policy, TorchModel, set_seed, train_model
-from samovar.callbacks.event_file import read_scalars
 from samovar.errors import BadInput, Conflict
 from samovar.functional.batch_iter import Infinite, sample
 from samovar.results import open_directory
+from samovar.results.event_file import read_scalars
 
 ROWS = [(row, row.sum(keepdims=True)) for row in np.sin(np.arange(60, dtype=np.float32)).reshape(20, 3)]
 

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from samovar import EarlyStopping, Policy, TorchModel, set_seed, train_model
-from samovar.callbacks.event_file import read_scalars
 from samovar.data import MNIST
 from samovar.functional import layers
 from samovar.functional.batch_iter import Infinite, load_by_random_id
 from samovar.policies import Exponential
+from samovar.results.event_file import read_scalars
 
 
 def make_architecture() -> nn.Module:

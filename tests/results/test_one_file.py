@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from samovar.errors import NotOurs, StoreError
-from samovar.results.one_file import load_tree, save_tree
+from samovar.results.state import load_tree, save_tree
 from samovar.testing.disks import CountingDisk, FailingDisk
 
 TREE = {"weights": np.arange(1000, dtype=np.float32), "epoch": 3, "best": None}
@@ -36,7 +36,7 @@ def test_a_disk_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path) -> No
 
 
 def test_another_format_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("samovar.results.one_file.FORMAT", 2)
+    monkeypatch.setattr("samovar.results.state.FILE_FORMAT", 2)
     save_tree(tmp_path / "net.pt", TREE)
     monkeypatch.undo()
     with pytest.raises(NotOurs, match=r"net\.pt: has format 2; this Samovar reads 1: use a newer one"):

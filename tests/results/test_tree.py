@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from samovar.errors import BadInput, Damaged
-from samovar.results.state import read_state, write_state
-from samovar.results.tree import decode_tree
+from samovar.results.state import decode_tree, read_state, write_state
 from samovar.store import MemoryStore
 
 

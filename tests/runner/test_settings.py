@@ -5,7 +5,7 @@ import torch
 
 from samovar.errors import BadInput
 from samovar.policies import Constant, Exponential, LossStop, Policy
-from samovar.runner.settings import Settings
+from samovar.runner.step import Settings
 
 
 def optimizer(*rates: float) -> torch.optim.Optimizer:

@@ -11,9 +11,8 @@ from tests.waiting import wait_until
 
 from samovar.store import LocalStore
 from samovar.tables import Bag, Record, Table
-from samovar.tables.reader import BlockReader, TableReader
+from samovar.tables.reader import BlockReader, SharedRows, TableReader
 from samovar.tables.record import RecordValue
-from samovar.tables.shared import SharedRows
 
 COLUMNS = ["words", "price", "hit"]
 NUM_ROWS = 60

@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from samovar import EarlyStopping, Policy, PytorchTrainer, TorchModel, set_seed, train_model
-from samovar.callbacks.event_file import read_scalars
 from samovar.functional.batch_iter import Infinite, sample
 from samovar.policies import DecreasingOnPlateau
 from samovar.results import open_directory, snapshot
+from samovar.results.event_file import read_scalars
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(

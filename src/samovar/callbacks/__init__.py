@@ -1,22 +1,11 @@
 """What runs between URIs: snapshots, ttl, evaluation, logs, progress, rules that stop. Knows no configs."""
 
 from samovar.callbacks.best_nets import BestNets
-from samovar.callbacks.countdown import Countdown
-from samovar.callbacks.early_stopping import EarlyStop
+from samovar.callbacks.clock import PolicyClock, Snapshotter, TtlFilter
 from samovar.callbacks.evaluation import EvaluationJob, FinalEvaluation, LaggedEvaluation
-from samovar.callbacks.metrics_log import MetricsLog
-from samovar.callbacks.nan_guard import NanGuard
-from samovar.callbacks.plateau import Plateau, RateFactor
-from samovar.callbacks.policy_clock import PolicyClock
+from samovar.callbacks.logs import MetricsLog, TensorBoard, TimingLog
 from samovar.callbacks.progress import Progress
-from samovar.callbacks.reader_watch import ReaderWatch
-from samovar.callbacks.restarts import Restarts
-from samovar.callbacks.signals import Signals
-from samovar.callbacks.snapshotter import Snapshotter
-from samovar.callbacks.stop_file import StopFile
-from samovar.callbacks.tensorboard import TensorBoard
-from samovar.callbacks.timing_log import TimingLog
-from samovar.callbacks.ttl_filter import TtlFilter
+from samovar.callbacks.stopping import Countdown, EarlyStop, NanGuard, Plateau, RateFactor, Restarts, Signals, StopFile
 
 __all__ = [
     "BestNets",
@@ -31,7 +20,6 @@ __all__ = [
     "PolicyClock",
     "Progress",
     "RateFactor",
-    "ReaderWatch",
     "Restarts",
     "Signals",
     "Snapshotter",

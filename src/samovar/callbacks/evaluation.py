@@ -5,24 +5,18 @@ evaluation/<name>/20210111T05.shift1.parquet   data of 05:00, by the model of 04
 evaluation/<name>/predictions.parquet          of an offline run
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-import torch
-
 from samovar import seeds
-from samovar.callbacks.predictions import PredictionFile
+from samovar.hours import HOUR_SECONDS, file_hour, show_hour
 from samovar.results import OpenResult
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uri
-from samovar.runner.pool import PredictionPool
+from samovar.runner.step import PredictionPool, frozen
 from samovar.runner.uri import UriList
-from samovar.tables.hours import show_hour
+from samovar.scoring.predictions import PredictionFile
 from samovar.tables.schema import ColumnSchema
-
-HOUR_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -130,21 +124,3 @@ def apply(learner: Learner, loader: Loader, uri: Uri, file: PredictionFile) -> N
     pool = PredictionPool(learner)
     with file:
         Runner(pool, loader, [_Write(pool, file)]).run(Run(learner), UriList([uri]))
-
-
-@contextmanager
-def frozen(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Evaluation mode and generators of its own; all as it was afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with seeds.seeded(seed):
-            yield
-    finally:
-        for module, is_training in modes.items():
-            module.training = is_training
-
-
-def file_hour(hour: int) -> str:
-    """An hour as it stands in the names of part files."""
-    return datetime.fromtimestamp(hour, UTC).strftime("%Y%m%dT%H")

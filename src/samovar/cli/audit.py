@@ -8,7 +8,7 @@ from samovar.cli.answer import Json, print_json
 from samovar.cli.sizes import readable
 
 if TYPE_CHECKING:
-    from samovar.experiments.audit import Audited
+    from samovar.provenance.audit import Audited
 
 
 def audit(
@@ -22,10 +22,10 @@ def audit(
 
     Example: samovar audit models/* tables/clicks
     """
-    from samovar.experiments.audit import audit as check
-    from samovar.experiments.audit import with_sources
-    from samovar.experiments.targets import find_directories
+    from samovar.provenance.audit import audit as check
+    from samovar.provenance.audit import with_sources
     from samovar.results import open_directory
+    from samovar.runs.find import find_directories
 
     answer = []
     directories = [open_directory(path) for path in find_directories(targets)]

@@ -9,7 +9,7 @@ from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_notes, print_notes
 
 if TYPE_CHECKING:
-    from samovar.brew.stage import Brewed
+    from samovar.brewing.brew import Brewed
 
 
 def brew(
@@ -23,9 +23,9 @@ def brew(
 
     Example: samovar brew clicks.json --conf '{"batch_size": 512}' --out tables/clicks
     """
-    from samovar.brew.progress import Progress
-    from samovar.brew.recipe import Recipe
-    from samovar.brew.stage import brew as brew_recipe
+    from samovar.brewing.brew import brew as brew_recipe
+    from samovar.brewing.progress import Progress
+    from samovar.brewing.recipe import Recipe
     from samovar.cli.progress import shown
     from samovar.config import merge, parse_override, read_config
 

@@ -12,7 +12,7 @@ from samovar.cli.console import open_console
 from samovar.results import Link
 
 if TYPE_CHECKING:
-    from samovar.experiments.targets import Target
+    from samovar.runs.find import Target
 
 
 def chain(
@@ -29,8 +29,8 @@ def chain(
 
     Example: samovar chain models/* --png chain.png
     """
-    from samovar.experiments.chain import draw, links_of, make_graph
-    from samovar.experiments.targets import find_targets
+    from samovar.provenance.chain import draw, links_of, make_graph
+    from samovar.runs.find import find_targets
 
     found = find_targets(targets)
     for path, suffix in ((png, ".png"), (svg, ".svg")):

@@ -28,8 +28,7 @@ def checksum(
 
     Example: samovar checksum data --against data.sha256
     """
-    from samovar.experiments.checksum import compute_checksums
-    from samovar.experiments.checksum_list import Changes, find_changes, read_list, write_list
+    from samovar.runs.checksum import Changes, compute_checksums, find_changes, read_list, write_list
 
     start = time.perf_counter()
     earlier = read_list(against) if against is not None else None

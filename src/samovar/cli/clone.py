@@ -10,8 +10,8 @@ from samovar.cli.answer import Json, print_json
 from samovar.cli.console import print_notes
 from samovar.config import parse_override
 from samovar.config.diff import show_value
-from samovar.experiments.clone import clone as make_clone
-from samovar.experiments.targets import find_targets
+from samovar.runs.clone import clone as make_clone
+from samovar.runs.find import find_targets
 
 
 def clone(

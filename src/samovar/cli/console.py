@@ -1,6 +1,7 @@
 """Where commands print: tables on stdout; progress, notes and errors on stderr. Both know whether a terminal reads
 them, and whether it wants colours (NO_COLOR). What is printed is data, and shown as it is: `[red]` is no colour, and
-`:tea:` no picture."""
+`:tea:` no picture.
+"""
 
 import sys
 from collections.abc import Iterable

@@ -12,8 +12,8 @@ from samovar.cli.console import open_console
 from samovar.cli.rows import save_text
 from samovar.config import Diff, to_csv
 from samovar.config.diff import show_value
-from samovar.experiments.compare import against_baseline, compare_targets, put_first, summarize
-from samovar.experiments.targets import find_targets
+from samovar.runs.diff import against_baseline, compare_targets, put_first, summarize
+from samovar.runs.find import find_targets
 
 _MOST_COLUMNS = 12
 

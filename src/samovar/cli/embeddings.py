@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from samovar.embeddings.stored import StoredTable
 
+
 _BAR_WIDTH = 40
 _COUNTERS = ("inserted", "reset", "freed", "skipped")
 

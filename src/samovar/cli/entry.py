@@ -1,5 +1,6 @@
 """Where the command line begins and ends: what must be settled before anything loads torch, and what a signal leaves
-to say. Knows no commands."""
+to say. Knows no commands.
+"""
 
 import os
 import sys

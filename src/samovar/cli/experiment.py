@@ -16,7 +16,7 @@ from samovar.config.diff import show_value
 from samovar.errors import SamovarError
 
 if TYPE_CHECKING:
-    from samovar.experiments.grid.run import Done, Show
+    from samovar.sweep.experiment import Done, Show
 
 
 def experiment(
@@ -36,8 +36,8 @@ def experiment(
 
     Example: samovar experiment lr.json -j 4
     """
-    from samovar.experiments.grid import Request, run_experiment
     from samovar.signals import StopRequest
+    from samovar.sweep import Request, run_experiment
 
     if num_workers == 0 and db is None:
         raise typer.BadParameter("-j 0 leaves the parts to workers of a shared queue: name it with --db")
@@ -84,7 +84,7 @@ def _shown(console: Console) -> "Iterator[Show]":
     if not console.is_terminal:
         yield _Lines(console).show
         return
-    from samovar.experiments.queue.job import OVER
+    from samovar.queue.queue import OVER
 
     columns = (
         SpinnerColumn(),
@@ -109,7 +109,7 @@ class _Lines:
         self._told: dict[str, str] = {}
 
     def show(self, states: Mapping[str, str]) -> None:
-        from samovar.experiments.queue.job import OVER
+        from samovar.queue.queue import OVER
 
         over = {name: state for name, state in states.items() if state in OVER}
         is_first = not self._told

@@ -36,8 +36,8 @@ def ls(
 
     Example: samovar ls models --where state=finished --where "lr>0.01" --sort -auc --columns state,lr,auc
     """
-    from samovar.experiments.listing import list_runs
-    from samovar.experiments.targets import find_directories
+    from samovar.runs.find import find_directories
+    from samovar.runs.listing import list_runs
 
     named = [name.strip() for name in columns.split(",")] if columns else []
     listing = list_runs(find_directories(places or ["."]), datetime.now(UTC), where or [], sort or [], named)

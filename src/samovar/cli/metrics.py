@@ -32,8 +32,8 @@ def metrics(
 
     Example: samovar metrics models/click_1 --by day --png click_1.png
     """
-    from samovar.pipelines.measure import COLUMNS, draw, evaluations, is_measured, to_csv
     from samovar.results import open_directory
+    from samovar.scoring.quality import COLUMNS, draw, evaluations, is_measured, to_csv
 
     directory = open_directory(model)
     rows = evaluations(directory, "day" if by is Span.DAY else "hour")

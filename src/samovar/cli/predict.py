@@ -28,8 +28,8 @@ def predict(
 
     Example: samovar predict models/click_1 --table tables/tomorrow --keys hit --out predictions/tomorrow
     """
-    from samovar.pipelines.predict import PredictRequest
-    from samovar.pipelines.predict import predict as run
+    from samovar.training.predict import PredictRequest
+    from samovar.training.predict import predict as run
 
     dates = {"start_date": start_date, "end_date": end_date, "datetime_format": datetime_format, "timezone": timezone}
     place = out or model.with_name(f"{model.resolve().name}_on_{table.resolve().name}")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from samovar.brew.progress import Progress, State
+from samovar.brewing.progress import Progress, State
 from samovar.cli.sizes import readable
 
 BAR_SECONDS = 0.1

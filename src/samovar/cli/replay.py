@@ -10,7 +10,7 @@ from samovar.cli.answer import Json, only_answer, print_json
 from samovar.cli.console import open_notes
 
 if TYPE_CHECKING:
-    from samovar.experiments.replay import Replayed
+    from samovar.provenance.replay import Replayed
 
 
 def replay(
@@ -24,7 +24,7 @@ def replay(
 
     Example: samovar replay models/click_1
     """
-    from samovar.experiments.replay import replay as run
+    from samovar.provenance.replay import replay as run
 
     console = open_notes()
     with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary, only_answer(as_json):

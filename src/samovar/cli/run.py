@@ -26,9 +26,9 @@ def run(
 
     Example: samovar run augment.py -c augmentation.json --conf '{"copies": 8}' --out augmentation_8
     """
-    from samovar.config.place import PLACE_KEYS
-    from samovar.experiments.stage import run_stage
-    from samovar.pipelines.request import make_request
+    from samovar.config.identity import PLACE_KEYS
+    from samovar.stages.stage import run_stage
+    from samovar.training.request import make_request
 
     request = make_request(config, script, conf or [], out=out, directory_keys=PLACE_KEYS["run"])
     with only_answer(as_json):

@@ -12,10 +12,11 @@ from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.sizes import readable
 from samovar.cli.table_answer import describe_minibatch, describe_table, sum_column_bytes
-from samovar.tables.hours import show_hour
+from samovar.hours import show_hour
 
 if TYPE_CHECKING:
     from samovar.tables import Table
+
 
 _BAR_WIDTH = 40
 

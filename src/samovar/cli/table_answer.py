@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from samovar.tables.hours import show_hour
+from samovar.hours import show_hour
 
 if TYPE_CHECKING:
     from samovar.tables import Table

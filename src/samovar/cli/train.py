@@ -34,8 +34,8 @@ def train(
     """
     from dataclasses import replace
 
-    from samovar.pipelines.request import make_request
-    from samovar.pipelines.train import train as run
+    from samovar.training.request import make_request
+    from samovar.training.train import train as run
 
     if as_json and dry_run is not None:
         raise typer.BadParameter("--dry-run tells people what a run would be like: leave --json out")
@@ -43,7 +43,7 @@ def train(
     request = replace(request, accept_script=accept_script, accept_defaults=accept_defaults)
     console = open_notes()
     if dry_run is not None:
-        from samovar.pipelines.dry_run import try_batches
+        from samovar.training.dry_run import try_batches
 
         print(try_batches(request, dry_run))
         return

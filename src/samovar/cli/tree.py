@@ -32,9 +32,9 @@ def tree(
 
     Example: samovar tree models/click_* --metric auc --svg kin.svg
     """
-    from samovar.experiments.dendrogram import grow
-    from samovar.experiments.dendrogram_text import draw_dendrogram
-    from samovar.experiments.targets import find_targets
+    from samovar.runs.find import find_targets
+    from samovar.runs.terminal import draw_dendrogram
+    from samovar.runs.tree import grow
 
     found = grow(find_targets(configs), clusters, metric)
     pictures = {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
@@ -47,7 +47,7 @@ def tree(
     if csv is not None:
         save_text(csv, to_csv(columns, rows))
     if pictures:
-        from samovar.experiments.pictures import save_dendrogram
+        from samovar.runs.pictures import save_dendrogram
 
         save_dendrogram(found, metric, pictures)
     if as_json:

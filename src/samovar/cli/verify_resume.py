@@ -25,8 +25,8 @@ def verify_resume(
 
     Example: samovar verify-resume online.json --script model.py --kills 30
     """
-    from samovar.pipelines.request import make_request
-    from samovar.pipelines.verify import verify_resume as verify
+    from samovar.provenance.verify import verify_resume as verify
+    from samovar.training.request import make_request
 
     request = make_request(config, script, conf or [], file or [])
     console = open_notes()

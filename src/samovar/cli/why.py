@@ -18,8 +18,7 @@ def why(
 
     Example: samovar why models/click_1
     """
-    from samovar.experiments.audit import find_raw_changes, with_sources
-    from samovar.experiments.why import explain
+    from samovar.provenance.audit import explain, find_raw_changes, with_sources
     from samovar.results import open_directory
     from samovar.results.environment import capture_environment, changed_environment
 

@@ -9,7 +9,7 @@ from samovar.cli.queue.database import DEFAULT, Db
 from samovar.errors import SamovarError, Stopped
 
 if TYPE_CHECKING:
-    from samovar.experiments.queue import Worker
+    from samovar.queue import Worker
 
 
 def worker(
@@ -31,7 +31,7 @@ def worker(
 
     Example: samovar worker --db sqlite:///queue.db --until-empty
     """
-    from samovar.experiments.queue import Worker, open_queue, worker_name
+    from samovar.queue import Worker, open_queue, worker_name
     from samovar.signals import StopRequest
 
     stop = StopRequest()

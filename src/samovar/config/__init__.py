@@ -2,11 +2,9 @@
 command: each room has the schema of its own."""
 
 from samovar.config.diff import Diff, flat_diff, flatten, to_csv
-from samovar.config.document import dump_config, parse_config, read_config
+from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config
 from samovar.config.identity import FREE_KEYS, Comparison, compare
-from samovar.config.ledger import ChangedDefault, Ledger, changed_defaults
-from samovar.config.overrides import merge, parse_override
-from samovar.config.params import Params
+from samovar.config.params import ChangedDefault, Ledger, Params, changed_defaults
 from samovar.config.schema import Schema
 from samovar.config.values import MISSING
 

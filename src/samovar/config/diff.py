@@ -1,5 +1,6 @@
 """Configs laid flat and compared, key by key, any number at once. Knows nothing of how a diff is shown,
-nor which differences matter."""
+nor which differences matter.
+"""
 
 import csv
 import io
@@ -8,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samovar.config.paths import at, covers, join
-from samovar.config.values import MISSING, Tree, is_object_list, same
+from samovar.config.values import MISSING, Tree, at, covers, is_object_list, join, same
 
 _PLAIN = (str, int, float, bool, type(None))
 

@@ -1,16 +1,73 @@
 """When a run may go on in a directory: which keys of the config make the result, and which may differ.
-The one place of that rule. Knows neither directories nor tables: who opens the inputs gives their ids."""
+The one place of that rule. Knows neither directories nor tables: who opens the inputs gives their ids.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Where the result of a config goes when nobody says it on the command line. Makes no directory.
+
+The key `cloned_from`: which config a clone was made from, and what was changed. It stands in the clone itself, so
+that neither can be had without the other; no schema, ledger or identity sees it, because it changes no result.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
-from samovar.config.parent import PARENT
-from samovar.config.paths import covers
-from samovar.config.values import MISSING, Tree
+from samovar.config.values import MISSING, Tree, covers, describe
+from samovar.errors import ConfigError
+
+DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
+PLACE_KEYS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {"train": DIRECTORY_KEYS, "predict": DIRECTORY_KEYS, "brew": ("result",), "run": ("out",)}
+)
+"""By command: the keys of its config that say where the result goes. Two configs cannot share one."""
+_KEPT = "model_config.json"
+
+
+def named_place(config: Path, tree: Mapping[str, Any], keys: Sequence[str] = DIRECTORY_KEYS) -> Path:
+    """The directory that a key of the config names, relative to its file; else the file's name without its ending."""
+    if config.name == _KEPT and config.with_name("status.json").exists():
+        return config.parent  # the config that a directory keeps is that directory's, also when it was copied
+    named = next((tree[key] for key in keys if isinstance(tree.get(key), str)), config.stem)
+    return config.parent / Path(named).expanduser()
+
+
+PARENT: Final = "cloned_from"
+
+
+@dataclass(frozen=True)
+class Parent:
+    config: str
+    """The file's name, or the directory's; as seen from the folder of the clone."""
+    family: str
+    """The name that all clones of one config share; a clone's own is this and a suffix."""
+    change: Tree
+    """The new value of each key that was changed, by its flat path."""
+
+
+def with_parent(tree: Mapping[str, Any], parent: Parent) -> Tree:
+    return {PARENT: asdict(parent), **without_parent(tree)}
+
+
+def without_parent(tree: Mapping[str, Any]) -> Tree:
+    return {key: value for key, value in tree.items() if key != PARENT}
+
+
+def read_parent(tree: Mapping[str, Any]) -> Parent | None:
+    """None for a config that is no clone."""
+    found = tree.get(PARENT)
+    if found is None:
+        return None
+    try:
+        return Parent(**found)
+    except TypeError:
+        raise ConfigError(
+            f"{PARENT}: found {describe(found)}; expected the config, family and change that `samovar clone` "
+            "writes: leave the key out"
+        ) from None
+
 
 FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -1,5 +1,6 @@
 """JSON text to a tree, refusing what two readers could understand differently: a key given twice, NaN,
-a number past infinity. Points at the line. Knows no files and does not care what the tree means."""
+a number past infinity. Points at the line. Knows no files and does not care what the tree means.
+"""
 
 import json
 import math
@@ -8,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from samovar.config.paths import at, join
+from samovar.config.values import at, join
 from samovar.errors import ConfigError
 
 MAX_DEPTH = 100

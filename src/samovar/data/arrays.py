@@ -1,13 +1,20 @@
-"""Numpy arrays, tensors and pandas frames as examples that are taken many at a time. Never imports pandas."""
+"""Numpy arrays, tensors and pandas frames as examples that are taken many at a time. Never imports pandas.
+
+Which examples are trained on and which are held out. Knows numbers of examples only.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from samovar.errors import BadInput
+from samovar.native import hash_integers
+from samovar.seeds import derive
 
 
 class ArrayDataset(Dataset[Any]):
@@ -93,3 +100,37 @@ def _refuse_texts(frame: Any, columns: list[Any], name: str) -> None:
                 f"{name}: column {column!r} has values of type {kind}; expected numbers: turn it into numbers "
                 "or leave it out"
             )
+
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The numbers of the examples to train on, and of those to judge by."""
+
+    train: Indices
+    valid: Indices
+
+
+def split_examples(num_examples: int, train_prop: float, shuffle: bool) -> Split:
+    """With `shuffle`, by a fixed hash of each index: the same in every run, and rows appended later move no old one.
+    Without, head and tail."""
+    if not 0 < train_prop < 1:
+        raise BadInput(
+            f"train_prop: found {train_prop}; expected a part between 0 and 1, both ends excluded: some examples must "
+            "be left to measure with"
+        )
+    indices = np.arange(num_examples, dtype=np.int64)
+    if shuffle:
+        is_train = hash_integers(indices, derive(0, "split")) < np.uint64(int(train_prop * 2**64))
+    else:
+        is_train = indices < round(num_examples * train_prop)
+    split = Split(indices[is_train], indices[~is_train])
+    for name, part in (("training", split.train), ("validation", split.valid)):
+        if len(part) == 0:
+            raise BadInput(
+                f"split: the {name} part of {num_examples} examples is empty with train_prop={train_prop}; expected "
+                "both parts to have some: give more examples, or another train_prop"
+            )
+    return split

@@ -1,7 +1,6 @@
 """Hash tables as PyTorch modules: an id of 64 bits to a row that learns and may expire. Knows nothing of runs."""
 
-from samovar.embeddings.model import BaseEmbeddingModel
-from samovar.embeddings.module import Counters, HashEmbedding
+from samovar.embeddings.module import BaseEmbeddingModel, Counters, HashEmbedding
 from samovar.embeddings.optimizers import HashAdagrad, HashAdam, HashOptimizer, HashRowwiseAdagrad, HashSGD
 from samovar.embeddings.state import final_state
 

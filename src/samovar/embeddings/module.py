@@ -1,6 +1,9 @@
-"""`HashEmbedding`: bags of ids in, pooled rows out, with autograd. reference.py has the arithmetic, native/ does it."""
+"""`HashEmbedding`: bags of ids in, pooled rows out, with autograd. reference.py has the arithmetic, native/ does it.
 
-from collections.abc import Iterable, Mapping, Sequence
+`BaseEmbeddingModel`: the part of a model that turns inputs into named tensors. The dense part is the user's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from samovar.config.nearest import nearest
+from samovar.config.values import nearest
 from samovar.embeddings.state import load_tables, tables_state
 from samovar.errors import BadInput, UnknownColumn
 from samovar.native.embedding import Embedding, Gradient, Inputs, Lookup, RowStep
@@ -337,3 +340,44 @@ def _no_feature(name: str, features: Iterable[str]) -> str:
     near = nearest(name, features)
     hint = f"did you mean {near!r}?" if near else "name it in `features`, or do not give it"
     return f"HashEmbedding: no feature {name!r}; it has {', '.join(features)}: {hint}"
+
+
+class BaseEmbeddingModel(nn.Module):
+    """Subclass it, call `embed` in `forward`, and do the rest with plain tensors.
+
+    Examples:
+        >>> class Clicks(BaseEmbeddingModel):
+        ...     def __init__(self):
+        ...         super().__init__({"BannerID": 8, "UserID": 8})
+        ...         self.top = nn.Linear(16, 1)
+        ...     def forward(self, inputs):
+        ...         x = self.embed(inputs)
+        ...         return self.top(torch.cat([x["BannerID"], x["UserID"]], 1)).squeeze(1)
+    """
+
+    def __init__(self, features: Mapping[str, int], **options: Any) -> None:
+        """`options` are those of HashEmbedding: pooling, tables, seed, init_scale."""
+        super().__init__()
+        self.embedding = HashEmbedding(features, **options)
+
+    def embed(self, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """Bags of ids become [B, dim] (deeper bags [B, L, dim]); other tensors go on as they are. All of them arrive
+        on the device of the dense part."""
+        pooled = self.embedding({name: inputs[name] for name in self.embedding.features})
+        real = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        device = next((parameter.device for parameter in self.dense_parameters()), torch.device("cpu"))
+        if device.type == "cpu":
+            return {**pooled, **real}
+        return {name: value.to(device, non_blocking=True) for name, value in (pooled | real).items()}
+
+    def hash_embeddings(self) -> list[HashEmbedding]:
+        """What the hash optimizers take."""
+        return [module for module in self.modules() if isinstance(module, HashEmbedding)]
+
+    def dense_parameters(self) -> Iterator[nn.Parameter]:
+        """What torch's optimizers take: hash tables are not among them."""
+        return self.parameters()
+
+    def get_required_features_list(self) -> list[str]:
+        """The columns that a table must have. Override it if the dense part reads real-valued ones too."""
+        return list(self.embedding.features)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from samovar.callbacks.event_file import scalar_record, version_record
 from samovar.native import hash_bytes
+from samovar.results.event_file import scalar_record, version_record
 from samovar.runner import Callback, Run
 
 NAME = "events.tfevents"

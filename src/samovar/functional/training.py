@@ -1,21 +1,52 @@
-"""`train_model`: a model with its own step, minibatches and policies, through the one loop."""
+"""`train_model`: a model with its own step, minibatches and policies, through the one loop.
 
-from collections.abc import Callable, Mapping
+The minibatches of an epoch as the loop reads them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samovar import seeds
 from samovar.callbacks import MetricsLog, PolicyClock
-from samovar.callbacks.evaluation import frozen
 from samovar.errors import BadInput
-from samovar.functional.batch_iter import as_batch_iter
+from samovar.functional.batch_iter import BatchIter, as_batch_iter
 from samovar.functional.event_log import EventLog
-from samovar.functional.stream import BatchStream
 from samovar.functional.torch_model import TorchModel
-from samovar.pipelines.facade import Epochs, check_count, kept_config, open_facade, run_epochs
 from samovar.policies import Constant, Policy
-from samovar.runner import Callback, Learner, MinibatchRecord, Run, Uri
+from samovar.runner import Callback, Learner, MinibatchRecord, Run, Stream, Uri
+from samovar.runner.step import frozen
+from samovar.runner.stream import Records
+from samovar.training.facade import Epochs, check_count, kept_config, open_facade, run_epochs
+
+
+@dataclass(frozen=True, eq=False)
+class BatchStream(Stream):
+    batches: BatchIter
+    seed: int
+    epoch: int
+
+    @property
+    def num_batches(self) -> int:
+        return self.batches.num_batches
+
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        batches = self.batches.open(self.seed, self.epoch)
+        try:
+            for number, batch in enumerate(batches):
+                if number >= first:
+                    yield _record(batch, number)
+        finally:
+            batches.close()
+
+
+def _record(batch: Any, number: int) -> MinibatchRecord:
+    parts = batch if isinstance(batch, list | tuple) else (batch,)
+    count = len(parts[0]) if hasattr(parts[0], "__len__") else 1
+    return MinibatchRecord({str(place): part for place, part in enumerate(parts)}, num_examples=count, row=number)
+
 
 Validate = Callable[[], Mapping[str, Any]]
 

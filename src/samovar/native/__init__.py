@@ -3,8 +3,7 @@ where they lie."""
 
 from samovar.native.cells import DecodedRow, RowDecoder, encode_bag, encode_dense, encode_opaque, require_codec
 from samovar.native.files import FileList, list_files, stamps_of
-from samovar.native.hash import Hasher, hash_array, hash_bytes, hash_integers, to_word
-from samovar.native.text import tokenize
+from samovar.native.hashing import Hasher, hash_array, hash_bytes, hash_integers, to_word, tokenize
 
 __all__ = [
     "DecodedRow",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
+
 _CODECS = {"none": 0, "zstd": 1, "lz4": 2}
 # The shared library inside a package that we depend on, then the system's.
 _LIBRARIES = {"zstd": ("zstandard", "_cffi*.so", "libzstd.so.1"), "lz4": ("lz4.block", "_block*.so", "liblz4.so.1")}

@@ -3,24 +3,129 @@
 model_config.json   the effective config; when it exists, the directory is created
 script.py  all_files/  environment.json  lineage.json  params.json  status.json
 snapshot/  evaluation/  logs/  model/  files/  inventory.json  external_stuff/
+
+`status.json`: what a directory's last process said of itself. The schema is the dataclass below.
+
+It is written on every change and with each heartbeat, and it may be stale: whether that process still lives is
+asked of the lease, never of this file.
+
+Where a result comes from: its sources and its code, each by an id that is a hash of content, not a path.
 """
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from samovar.config import Ledger, parse_config
-from samovar.errors import Damaged, NotOurs
+from samovar.config.identity import identity
+from samovar.errors import Damaged, NotFound, NotOurs
 from samovar.results.checked import FileRecord, map_checked
-from samovar.results.lineage import Lineage, Source, content_of, result_id
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
 from samovar.results.state import read_state
-from samovar.results.status import State, Status
-from samovar.store import LeaseState, LocalStore, Store, lease_state
+from samovar.store import Holder, LeaseState, LocalStore, Store, lease_state, write_file
+
+State = Literal["created", "running", "stopped", "failed", "finished"]
+STATUS = "status.json"
+
+
+@dataclass(frozen=True)
+class Status:
+    state: State
+    """created: nothing done yet; running; stopped: on request, can go on; failed: by an error, can go on; finished."""
+    kind: str
+    """What the directory holds: model, table, or the name of a stage."""
+    holder: Holder | None = None
+    """Host, process and start of the one that works here, or worked here last."""
+    heartbeat: str | None = None
+    """When this was written, UTC."""
+    position: Any = None
+    """The position of the newest snapshot, as the stage counts it."""
+    error: dict[str, str] | None = None
+    """`type` and `message` of what made it fail."""
+    format: int = 1
+
+    def write(self, store: Store) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        write_file(store, STATUS, json.dumps(asdict(replace(self, heartbeat=now)), indent=2).encode() + b"\n")
+
+    @classmethod
+    def read(cls, store: Store) -> Self | None:
+        """What the file says; None when there is none yet."""
+        try:
+            record = json.loads(store.read(STATUS))
+            holder = Holder(**record["holder"]) if record["holder"] else None
+            return cls(**{**record, "holder": holder})
+        except NotFound:
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            raise Damaged(
+                f"{STATUS}: cannot be read ({error}); expected the schema of format 1: remove the file"
+            ) from error
+
+
+LINEAGE = "lineage.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """An earlier result, or raw files, that this one was made from."""
+
+    key: str
+    """The config key that named it, for example `train_data.table`."""
+    path: str
+    id: str
+    version: int | None = None
+    """Of a table that grows; the id stays the same."""
+    is_raw: bool = False
+    """Raw files: the chain ends here."""
+    content: Mapping[str, Any] | None = None
+    """What the id of an earlier result stood for, so that it can be told later what changed."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What was known of a result when it was begun."""
+
+    kind: str
+    sources: tuple[Source, ...]
+    code: Mapping[str, str]
+    """SHA-256 of script.py and of each file in all_files."""
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        return {source.key: source.id for source in self.sources}
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"format": 1, **asdict(self)}, indent=2).encode() + b"\n"
+
+    @classmethod
+    def read(cls, store: Store) -> Self:
+        record = json.loads(store.read(LINEAGE))
+        return cls(record["kind"], tuple(Source(**source) for source in record["sources"]), record["code"])
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def content_of(
+    kind: str, config: Mapping[str, Any], sources: Sequence[Source], code: Mapping[str, str]
+) -> dict[str, Any]:
+    """All that decides the bytes of a result."""
+    inputs = {source.key: source.id for source in sources}
+    return {"kind": kind, "config": identity(config, inputs, kind), "inputs": inputs, "code": dict(code)}
+
+
+def result_id(content: Mapping[str, Any]) -> str:
+    """The same for every directory that must hold the same bytes, wherever it lies."""
+    return digest(json.dumps(content, sort_keys=True).encode())[:32]
+
 
 CONFIG = "model_config.json"
 SCRIPT = "script.py"

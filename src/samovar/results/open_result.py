@@ -30,15 +30,19 @@ from samovar.results.directory import (
     EXTERNAL,
     FINISHED,
     INVENTORY,
+    LINEAGE,
     PARAMS,
     SCRIPT,
+    Lineage,
     ResultDirectory,
+    Source,
+    State,
+    Status,
+    digest,
 )
 from samovar.results.environment import capture_environment, changed_environment
-from samovar.results.lineage import FILE as LINEAGE
-from samovar.results.lineage import Lineage, Source, digest
-from samovar.results.snapshot import FOLDER as SNAPSHOTS
 from samovar.results.snapshot import (
+    SNAPSHOTS,
     Snapshot,
     committed_snapshots,
     read_snapshot,
@@ -46,7 +50,6 @@ from samovar.results.snapshot import (
     write_snapshot,
 )
 from samovar.results.state import write_state
-from samovar.results.status import State, Status
 from samovar.store import Lease, take_lease, write_file
 from samovar.store.lease import HEARTBEAT_SECONDS
 

@@ -15,7 +15,7 @@ from samovar.results.checked import FileRecord, map_checked, write_checked
 from samovar.results.state import read_state, write_state
 from samovar.store import Lease, Store
 
-FOLDER = "snapshot"
+SNAPSHOTS = "snapshot"
 ATTRIBUTE = "snapshots"
 KEPT = 2
 
@@ -57,7 +57,7 @@ def write_snapshot(
     """Files first, then the manifest, then the commit; then the third newest is removed, and before it the bad ones."""
     earlier = committed_snapshots(store)
     number = earlier[0].number + 1 if earlier else 1
-    prefix = f"{FOLDER}/{number:06d}.e{lease.epoch}"
+    prefix = f"{SNAPSHOTS}/{number:06d}.e{lease.epoch}"
     manifest = {
         "format": 1,
         "number": number,
@@ -68,7 +68,7 @@ def write_snapshot(
     }
     text = json.dumps(manifest, allow_nan=False, indent=1).encode()
     record = write_checked(store, f"{prefix}/manifest.json", text)
-    newest = SnapshotName(prefix.removeprefix(f"{FOLDER}/"), record)
+    newest = SnapshotName(prefix.removeprefix(f"{SNAPSHOTS}/"), record)
     kept = [newest, *(name for name in earlier if name.name not in bad)][:KEPT]
     lease.commit(**{ATTRIBUTE: [asdict(name) for name in kept]})
     remove_uncommitted(store, kept)
@@ -77,20 +77,20 @@ def write_snapshot(
 
 def remove_uncommitted(store: Store, kept: Sequence[SnapshotName]) -> None:
     """Remove the folders that no commit names: older ones, and those of killed or replaced writers."""
-    names = {entry.path.split("/")[1] for entry in store.list(FOLDER)}
+    names = {entry.path.split("/")[1] for entry in store.list(SNAPSHOTS)}
     for name in sorted(names - {snapshot.name for snapshot in kept}):
-        store.remove_tree(f"{FOLDER}/{name}")
+        store.remove_tree(f"{SNAPSHOTS}/{name}")
 
 
 def read_manifest(store: Store, name: SnapshotName) -> dict[str, Any]:
-    data = map_checked(store, f"{FOLDER}/{name.name}/manifest.json", name.manifest)
+    data = map_checked(store, f"{SNAPSHOTS}/{name.name}/manifest.json", name.manifest)
     manifest: dict[str, Any] = json.loads(bytes(data))
     return manifest
 
 
 def read_snapshot(store: Store, name: SnapshotName) -> Snapshot:
     """Everything in it, after checking every byte; `Damaged` otherwise."""
-    prefix = f"{FOLDER}/{name.name}"
+    prefix = f"{SNAPSHOTS}/{name.name}"
     manifest = read_manifest(store, name)
     files = {path: FileRecord.from_json(record) for path, record in manifest["files"].items()}
     return Snapshot(

@@ -3,13 +3,11 @@
 from samovar.runner.callback import Callback
 from samovar.runner.learner import Learner
 from samovar.runner.loader import Loader
-from samovar.runner.loop import Runner
-from samovar.runner.pool import MinibatchWorkerPool
-from samovar.runner.record import MinibatchRecord
+from samovar.runner.loop import Runner, settle_vector_math
 from samovar.runner.run import Run
-from samovar.runner.stream import ListStream, MergedStream, Stream, TableStream
+from samovar.runner.step import MinibatchWorkerPool
+from samovar.runner.stream import ListStream, MergedStream, MinibatchRecord, Stream, TableStream
 from samovar.runner.uri import Uri, Uris
-from samovar.runner.vector_math import settle_vector_math
 
 __all__ = [
     "Callback",

@@ -1,8 +1,11 @@
-"""What a user's script builds: a model, and how it learns. Knows no data and no loop."""
+"""What a user's script builds: a model, and how it learns. Knows no data and no loop.
+
+The hash embeddings of a model, as a run sees them: tables with a clock that counts URIs with data.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 
@@ -10,6 +13,23 @@ from samovar.errors import BadInput
 from samovar.policies import Constant, Policy
 from samovar.runner.callback import Callback
 from samovar.tables.record import RecordValue
+
+
+@runtime_checkable
+class HashTables(Protocol):
+    """The face of `HashEmbedding`. Found by its shape, so that a model may wrap it."""
+
+    def advance_clock(self) -> None: ...
+
+    def sweep(self) -> int: ...
+
+    def counters(self) -> Mapping[str, Any]: ...
+
+    def count_live(self) -> Mapping[str, int]: ...
+
+
+def find_hash_tables(model: torch.nn.Module) -> list[HashTables]:
+    return [module for module in model.modules() if isinstance(module, HashTables)]
 
 
 class Optimizer(Protocol):

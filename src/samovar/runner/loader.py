@@ -1,5 +1,6 @@
 """From a URI to its minibatches. Neighbouring URIs of a stream are read as one, so that reading never pauses between
-them: while callbacks run, later minibatches are on their way, but none is handed out. Knows no models."""
+them: while callbacks run, later minibatches are on their way, but none is handed out. Knows no models.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +10,7 @@ from typing import Self
 import torch
 
 from samovar.errors import Damaged
-from samovar.runner.record import MinibatchRecord
-from samovar.runner.stream import Records, Stream
+from samovar.runner.stream import MinibatchRecord, Records, Stream
 from samovar.runner.uri import Uri
 from samovar.tables.record import Record, RecordValue
 

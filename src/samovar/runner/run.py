@@ -21,9 +21,8 @@ from samovar.embeddings import final_state
 from samovar.errors import Conflict, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback, name_callbacks
-from samovar.runner.hash_tables import HashTables, find_hash_tables
-from samovar.runner.learner import Learner, Loss, Optimizer
-from samovar.runner.record import MinibatchRecord
+from samovar.runner.learner import HashTables, Learner, Loss, Optimizer, find_hash_tables
+from samovar.runner.stream import MinibatchRecord
 from samovar.runner.uri import Uri
 
 FORMAT = 1

@@ -1,15 +1,33 @@
-"""Where minibatches come from: a seam of two methods, over a table, merged tables, or a list. Knows no URIs."""
+"""Where minibatches come from: a seam of two methods, over a table, merged tables, or a list. Knows no URIs.
+
+One minibatch on its way into a model. Knows no tables.
+"""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from samovar.runner.record import MinibatchRecord
+from samovar.hours import show_hour
 from samovar.tables import Part, Record, Table, read_merged
-from samovar.tables.hours import show_hour
-from samovar.tables.shared import SharedRows
+from samovar.tables.reader import SharedRows
+from samovar.tables.record import RecordValue
+
+
+@dataclass(frozen=True)
+class MinibatchRecord:
+    """What a model gets, what its loss gets, and the keys by which predictions are found again."""
+
+    inputs: Mapping[str, RecordValue]
+    targets: Mapping[str, RecordValue] = field(default_factory=dict)
+    keys: Mapping[str, RecordValue] = field(default_factory=dict)
+    num_examples: int = 0
+    row: int = 0
+    """Its number in the table."""
+    hour: int | None = None
+    """Start of its hour, seconds since 1970 UTC; None in an offline table."""
+
 
 Records: TypeAlias = Generator[Record | MinibatchRecord, None, None]
 """Records of which the loader takes columns, or minibatches that are complete."""

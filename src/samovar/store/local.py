@@ -21,12 +21,22 @@ from pathlib import Path
 
 from samovar.errors import AlreadyExists, BadPath, Damaged, NotFound
 from samovar.native import hash_bytes
-from samovar.store.base import Attributes, Entry, Grip, Guard, Json, Liveness, Store, Tail, Writer
-from samovar.store.disk import Disk
-from samovar.store.faults import store_error
-from samovar.store.life import LocalGrip, judge
-from samovar.store.paths import RESERVED, split_file, split_path
-from samovar.store.scratch import ScratchNames
+from samovar.store.base import (
+    RESERVED,
+    Attributes,
+    Entry,
+    Grip,
+    Guard,
+    Json,
+    Liveness,
+    Store,
+    Tail,
+    Writer,
+    split_file,
+    split_path,
+)
+from samovar.store.disk import Disk, store_error
+from samovar.store.heartbeat import LocalGrip, ScratchNames, judge
 
 # A stale holder could win a number that was already taken and removed again. It then finds newer numbers, and
 # knows, as long as more versions are kept than pass between its link and its look.

@@ -6,8 +6,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from samovar.errors import AlreadyExists, BadPath, NotFound
-from samovar.store.base import LEASE_SECONDS, Attributes, Entry, Grip, Guard, Json, Liveness, Store, Tail, Writer
-from samovar.store.paths import split_file, split_path
+from samovar.store.base import (
+    LEASE_SECONDS,
+    Attributes,
+    Entry,
+    Grip,
+    Guard,
+    Json,
+    Liveness,
+    Store,
+    Tail,
+    Writer,
+    split_file,
+    split_path,
+)
 
 
 class MemoryStore(Store):

@@ -7,12 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samovar.tables.bag import Bag
     from samovar.tables.cell import Compression
     from samovar.tables.manifest import Manifest, Segment, commit_manifest, read_manifests
     from samovar.tables.merge import Part, read_merged
     from samovar.tables.reader import TableReader
-    from samovar.tables.record import Record
+    from samovar.tables.record import Bag, Record
     from samovar.tables.schema import ColumnSchema, Ids, Minibatch, TableSchema
     from samovar.tables.table import Table, open_table
     from samovar.tables.writer import write_segment

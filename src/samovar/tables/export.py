@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import torch
 
 from samovar.errors import AlreadyExists
-from samovar.store.faults import store_error
-from samovar.tables.bag import Bag
-from samovar.tables.record import Record, RecordValue
+from samovar.store.disk import store_error
+from samovar.tables.record import Bag, Record, RecordValue
 from samovar.tables.schema import HOUR, ColumnSchema, TableSchema
 from samovar.tables.table import Table
 

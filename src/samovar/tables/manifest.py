@@ -16,7 +16,7 @@ from samovar.store import Store, write_file
 from samovar.tables.schema import TableSchema
 
 FORMAT = 1
-FOLDER = "manifest"
+MANIFESTS = "manifest"
 ATTRIBUTE = "version"
 
 
@@ -149,4 +149,4 @@ def table_inventory(store: Store) -> dict[str, FileRecord]:
 
 
 def _path(version: int) -> str:
-    return f"{FOLDER}/{version:06d}.json"
+    return f"{MANIFESTS}/{version:06d}.json"

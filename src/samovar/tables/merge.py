@@ -1,5 +1,6 @@
 """Several tables read as one: the k-th minibatch of an hour in each is joined to the k-th of that hour in the others,
-after making sure that their keys are the same. Knows no training."""
+after making sure that their keys are the same. Knows no training.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -10,9 +11,8 @@ import pyarrow as pa
 import torch
 
 from samovar.errors import BadInput
-from samovar.tables.bag import Bag
-from samovar.tables.hours import show_hour
-from samovar.tables.record import Record, RecordValue
+from samovar.hours import show_hour
+from samovar.tables.record import Bag, Record, RecordValue
 from samovar.tables.table import Table
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samovar import native
-from samovar.config.nearest import nearest
+from samovar.config.values import nearest
 from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
@@ -25,10 +25,10 @@ from samovar.tables.reader import (
     BlockReader,
     ReaderState,
     Reading,
+    SharedRows,
     TableReader,
 )
 from samovar.tables.schema import TableSchema
-from samovar.tables.shared import SharedRows
 from samovar.tables.writer import MAX_ROW_MEMORY, NO_HOUR
 
 

@@ -22,7 +22,7 @@ from samovar.tables.manifest import FileEntry, HourEntry, Segment
 from samovar.tables.parquet import MAGIC, Chunk, Column, Footer, page_header
 from samovar.tables.schema import HOUR, NUM_EXAMPLES, Minibatch, TableSchema
 
-FOLDER = "segments"
+SEGMENTS = "segments"
 NO_HOUR = -(2**63)  # in the plain column of an offline table
 MAX_ROW_BYTES = 100_000_000
 MAX_ROW_MEMORY = 1_000_000_000  # of a row that is decoded: what a reader can be made to take
@@ -57,7 +57,7 @@ def write_segment(
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
         rows = _encode_rows(schema, minibatches, compression, pool, ahead=2 * threads)
         for index, file_rows in enumerate(_cut_files(rows, len(schema.columns) + 2)):
-            path = f"{FOLDER}/{number:06d}/{index:04d}.parquet"
+            path = f"{SEGMENTS}/{number:06d}/{index:04d}.parquet"
             files.append(_write_file(store, path, schema, file_rows, tally))
     return Segment(
         number,

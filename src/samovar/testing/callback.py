@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from samovar.results.arrays import as_array
-from samovar.results.tree import decode_tree, encode_tree
+from samovar.results.state import decode_tree, encode_tree
 from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner
 from samovar.runner.uri import Uri, UriList
 from samovar.seeds import set_seed

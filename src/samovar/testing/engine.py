@@ -11,10 +11,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
 
-from samovar.brew.clock import Clock
-from samovar.brew.engines import Engine, Query
-from samovar.brew.order import DATE, FILE, GRANULAR, ROW, Order
-from samovar.brew.sources import find_source
+from samovar.brewing.engines import Engine, Query
+from samovar.brewing.order import DATE, FILE, GRANULAR, ROW, Clock, Order
+from samovar.brewing.sources import find_source
 from samovar.errors import BadInput
 from samovar.native import hash_bytes
 from samovar.seeds import derive

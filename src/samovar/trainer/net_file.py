@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from samovar.errors import BadInput, NotOurs
-from samovar.results.one_file import load_tree, save_tree
-from samovar.results.tree import encode_tree
+from samovar.results.state import encode_tree, load_tree, save_tree
 from samovar.trainer.criteria import MixedCriterion
 
 KIND = "PytorchTrainer"

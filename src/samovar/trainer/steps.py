@@ -1,14 +1,99 @@
-"""A net and a criterion as the loop takes them: the learner, and the step that only judges."""
+"""A net and a criterion as the loop takes them: the learner, and the step that only judges.
 
-from collections.abc import Callable, Mapping
+Minibatches of a data set as the loop reads them: made here, or by other processes. Knows no epochs.
+
+Applying a net to a stream: the same loop with another step.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from rich.console import Console
+from torch.utils.data import DataLoader, Dataset
 
 from samovar import seeds
-from samovar.callbacks.evaluation import frozen
+from samovar.callbacks import Progress
+from samovar.data import BatchMaker
+from samovar.data.batches import Batch
+from samovar.errors import BadInput
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, Run, Runner, Stream, Uri
+from samovar.runner.step import PredictionPool, frozen
+from samovar.runner.stream import Records
 from samovar.runner.uri import UriList
+from samovar.seeds import torch_generator
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetStream(Stream):
+    maker: BatchMaker
+    order: torch.Tensor
+    """The examples, one after the other."""
+    batch_size: int
+    first_number: int
+    """What its first minibatch is in the whole run."""
+    n_workers: int
+    device: torch.device
+
+    @property
+    def num_batches(self) -> int:
+        return -(-len(self.order) // self.batch_size)
+
+    def open(self, first: int, columns: Sequence[str]) -> Records:
+        # Arrays lie in memory: to send them between processes would only cost.
+        is_alone = self.n_workers == 0 or self.maker.is_array
+        batches = self._made_here(first) if is_alone else self._made_elsewhere(first)
+        for number, batch in enumerate(batches, first):
+            yield self._record(batch, number)
+
+    def _made_here(self, first: int) -> Iterator[Batch]:
+        for number in range(first, self.num_batches):
+            yield self.make(number)
+
+    def make(self, number: int) -> Batch:
+        start = number * self.batch_size
+        return self.maker.make(self.first_number + number, self.order[start : start + self.batch_size])
+
+    def _made_elsewhere(self, first: int) -> Iterator[Batch]:
+        loader: DataLoader[Any] = DataLoader(
+            _Numbered(self),
+            batch_size=None,
+            sampler=range(first, self.num_batches),
+            num_workers=self.n_workers,
+            collate_fn=_as_it_is,
+            generator=torch_generator(self.maker.seed, "workers"),  # else it draws from the model's generator
+        )
+        yield from loader
+
+    def _record(self, batch: Batch, number: int) -> MinibatchRecord:
+        inputs = {str(place): _move(value, self.device) for place, value in enumerate(batch.inputs)}
+        targets = {"target": _move(batch.targets, self.device), "weights": _move(batch.weights, self.device)}
+        return MinibatchRecord(inputs, targets, num_examples=batch.num_examples, row=number)
+
+
+class _Numbered(Dataset[Any]):
+    """Its items are whole minibatches."""
+
+    def __init__(self, stream: DatasetStream) -> None:
+        self._stream = stream
+
+    def __getitem__(self, number: int) -> Batch:
+        return self._stream.make(number)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def _move(value: Any, device: torch.device) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value if value.device == device else value.to(device)
+    if isinstance(value, dict):
+        return {name: _move(each, device) for name, each in value.items()}
+    return value
 
 
 class NetOfInputs(torch.nn.Module):
@@ -82,3 +167,41 @@ class Validation(Callback):
         with frozen(self._learner.model, seeds.derive(self._seed, "validation", epoch)), Loader([], []) as loader:
             Runner(JudgePool(self._learner), loader).run(judged, UriList([uri]))
         return judged.mean_loss
+
+
+class _Collect(Callback):
+    def __init__(self, pool: PredictionPool) -> None:
+        self._pool = pool
+        self.predictions: list[np.ndarray[Any, Any]] = []
+
+    def on_batch_end(self, run: Run) -> None:
+        self.predictions.append(to_numpy(self._pool.prediction))
+
+
+def predict_stream(
+    net: torch.nn.Module, postproc: Callable[[Any], Any], stream: Stream, verbose: bool
+) -> np.ndarray[Any, Any]:
+    learner = Learner(NetOfInputs(net), [], lambda output, targets: output, predict=postproc)
+    pool = PredictionPool(learner)
+    collect = _Collect(pool)
+    uri = Uri(0, "prediction", stream, 0, stream.num_batches, 0)
+    with ExitStack() as stack:
+        shown: list[Callback] = []
+        console = Console(stderr=True, highlight=False)
+        if verbose and console.is_terminal:
+            shown = [stack.enter_context(Progress(1, console=console))]
+        stack.enter_context(frozen(net, 0))
+        loader = stack.enter_context(Loader([], []))
+        Runner(pool, loader, [collect, *shown]).run(Run(learner, {}), UriList([uri]))
+    return np.concatenate(collect.predictions)
+
+
+def to_numpy(prediction: Any) -> np.ndarray[Any, Any]:
+    if isinstance(prediction, torch.Tensor):
+        array: np.ndarray[Any, Any] = prediction.detach().cpu().numpy()
+        return array
+    if isinstance(prediction, np.ndarray):
+        return prediction
+    raise BadInput(
+        f"postproc: gave {type(prediction).__name__}; expected a tensor with an axis of examples: return one"
+    )

@@ -9,15 +9,14 @@ import torch
 
 from samovar import seeds
 from samovar.callbacks.best_nets import Weights
-from samovar.callbacks.evaluation import frozen
 from samovar.data import ArrayDataset, BatchMaker, split_examples
 from samovar.data.arrays import as_tensor
 from samovar.data.batches import check_dataset
 from samovar.errors import BadInput
-from samovar.pipelines.facade import check_count, kept_config, open_facade
 from samovar.results import OpenResult
 from samovar.runner import Callback, Run
-from samovar.trainer.criteria import MixedCriterion
+from samovar.runner.step import frozen
+from samovar.trainer.criteria import MixedCriterion, Part
 from samovar.trainer.net_file import (
     NetFile,
     describe_criterion,
@@ -28,12 +27,10 @@ from samovar.trainer.net_file import (
     restore_criterion,
     write_net,
 )
-from samovar.trainer.options import Manner, Options, find_device
-from samovar.trainer.part import Part
-from samovar.trainer.prediction import predict_stream, to_numpy
 from samovar.trainer.report import Report
-from samovar.trainer.stream import DatasetStream
-from samovar.trainer.training import Training
+from samovar.trainer.steps import DatasetStream, predict_stream, to_numpy
+from samovar.trainer.training import Manner, Options, Training, find_device
+from samovar.training.facade import check_count, kept_config, open_facade
 
 NetBuilder = Callable[..., torch.nn.Module]
 

@@ -29,7 +29,7 @@ def add(
 
     Example: samovar queue add runs/*.json --script model.py --priority 5
     """
-    from samovar.experiments.queue import make_task, open_queue
+    from samovar.queue import make_task, open_queue
 
     if out is not None and len(configs) > 1:
         raise typer.BadParameter("--out is one directory, but there are several configs: name them in the configs")

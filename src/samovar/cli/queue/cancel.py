@@ -20,7 +20,7 @@ def cancel(
 
     Example: samovar queue cancel 1
     """
-    from samovar.experiments.queue import open_queue
+    from samovar.queue import open_queue
 
     queue = open_queue(db)
     changed = {job.id for job in queue.cancel(numbers)}

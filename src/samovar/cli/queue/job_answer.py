@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samovar.experiments.queue import Job
+    from samovar.queue import Job
 
 
 def describe_job(job: "Job") -> dict[str, Any]:

@@ -11,7 +11,8 @@ from samovar.cli.queue.database import DEFAULT, Db
 from samovar.cli.queue.job_answer import describe_job
 
 if TYPE_CHECKING:
-    from samovar.experiments.queue import Job
+    from samovar.queue import Job
+
 
 _ERROR_WIDTH = 60
 
@@ -28,7 +29,7 @@ def ls(
 
     Example: samovar queue ls --state running
     """
-    from samovar.experiments.queue import STATES, open_queue
+    from samovar.queue import STATES, open_queue
 
     states = [*(state or []), *(["failed"] if failed else [])]
     for each in states:

@@ -21,8 +21,8 @@ def rebuild(
 
     Example: samovar queue rebuild models/ --db sqlite:///queue.db
     """
-    from samovar.experiments.queue import open_queue
-    from samovar.experiments.queue import rebuild as read
+    from samovar.queue import open_queue
+    from samovar.queue import rebuild as read
 
     counts = read(open_queue(db, is_new=True), roots, max_attempts)
     if as_json:

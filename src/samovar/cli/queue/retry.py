@@ -21,7 +21,7 @@ def retry(
 
     Example: samovar queue retry --failed
     """
-    from samovar.experiments.queue import open_queue
+    from samovar.queue import open_queue
 
     queue = open_queue(db)
     wanted = set(numbers or []) | ({job.id for job in queue.jobs(["failed"])} if failed else set())

@@ -20,7 +20,7 @@ def show(
 
     Example: samovar queue show 1
     """
-    from samovar.experiments.queue import open_queue
+    from samovar.queue import open_queue
 
     job = open_queue(db).job(number)
     if as_json:

@@ -1,0 +1,221 @@
+"""DuckDB: sorts more rows than memory holds, spilling to a temporary folder, and streams them out.
+
+Parquet is read by DuckDB itself, all else by our own reader. Times and shuffle keys come from the same functions as
+in every engine, called back for a few thousand rows at a time.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from duckdb.func import ARROW, SPECIAL
+from duckdb.sqltypes import BIGINT, UBIGINT
+
+from samovar.brewing.engines.base import Engine, Query
+from samovar.brewing.formats import conform, read_in_order, scan_schema
+from samovar.brewing.order import DATE, FILE, GRANULAR, ROW, SHUFFLE
+from samovar.brewing.progress import Progress
+from samovar.brewing.sources import ROWS_PER_BATCH, Source, SourceFile
+from samovar.errors import BadInput, SamovarError, StoreError
+
+DEFAULT_MEMORY_LIMIT_BYTES = 2 * 10**9
+_BYTES_PER_THREAD = 256 * 10**6
+_OWN_COLUMNS = ("filename", "file_index", "file_row_number")
+_LOOKS_LIKE_GLOB = re.compile(r"[*?\[\]{}]")
+
+
+class DuckDBEngine(Engine):
+    def __init__(self, memory_limit_bytes: int | None = None, temp_folder: str | None = None) -> None:
+        self._memory_limit_bytes = memory_limit_bytes or DEFAULT_MEMORY_LIMIT_BYTES
+        self._temp_folder = temp_folder
+
+    def scan_schema(self, source: Source, notes: list[str] | None = None) -> pa.Schema:
+        return scan_schema(source, notes)
+
+    def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
+        if not query.order.key:  # the files' own order needs no sort
+            yield from read_in_order(query.source, query.schema, query.columns)
+            return
+        with ExitStack() as stack:
+            spill = stack.enter_context(tempfile.TemporaryDirectory(prefix="samovar-brew-", dir=self._temp_folder))
+            connection = self._connect(spill)
+            stack.callback(connection.close)
+            session = _Session(connection, query, self.progress)
+            stack.callback(session.end)
+            try:
+                session.begin()
+                reader = connection.sql(session.sql()).to_arrow_reader(ROWS_PER_BATCH)
+                schema = _output_schema(query, reader.schema)
+                for batch in reader:
+                    yield conform(batch.rename_columns(schema.names), schema)
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
+                raise session.explain(error) from error
+
+    def _connect(self, spill: str) -> duckdb.DuckDBPyConnection:
+        # Each thread holds buffers of its own, and a small limit would be eaten up by them.
+        threads = max(1, min(os.cpu_count() or 1, self._memory_limit_bytes // _BYTES_PER_THREAD))
+        connection = duckdb.connect(
+            config={
+                "memory_limit": f"{self._memory_limit_bytes}B",
+                "temp_directory": spill,
+                "threads": str(threads),
+                "preserve_insertion_order": "false",
+            }
+        )
+        connection.execute("SET disable_parquet_prefetching = true")  # it would hold whole row groups in memory
+        return connection
+
+
+class _Session:
+    """One query on its way through DuckDB, where each column goes by a name of ours: DuckDB takes `id` and `ID` for
+    one column."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, query: Query, progress: Progress | None) -> None:
+        self._connection = connection
+        self._query = query
+        self._progress = progress
+        self._failures: list[BaseException] = []
+        self._aliases = {name: f"c{number}" for number, name in enumerate(query.read_columns)}
+        self._is_native = [_can_read(file) for file in query.source.files]
+
+    def begin(self) -> None:
+        """DuckDB tells how far it is with files that it reads itself; of others we count the rows."""
+        if self._progress is None:
+            return
+        if not any(self._is_native):
+            return self._progress.begin("sorting")
+        self._connection.execute("SET enable_progress_bar = true")  # else it keeps no count
+        self._connection.execute("SET enable_progress_bar_print = false")
+        self._progress.begin("sorting", 100, "percent", self._connection.query_progress)
+
+    def end(self) -> None:
+        """Before the connection is closed: nobody asks it any more."""
+        if self._progress is not None:
+            self._progress.ask_no_more()
+
+    def sql(self) -> str:
+        query = self._query
+        wanted = ", ".join(map(self._alias, [*query.columns, *query.added_columns]))
+        order = ", ".join(f"{self._alias(name)} ASC NULLS FIRST" for name in [*query.order.key, FILE, ROW])
+        rows = f"SELECT {', '.join(['*', *self._added()])} FROM ({self._rows()})"
+        return f"SELECT {wanted} FROM ({self._with_granules(rows)}) {self._where()} ORDER BY {order}"
+
+    def _alias(self, name: str) -> str:
+        return self._aliases.get(name, name)
+
+    def explain(self, error: Exception) -> BaseException:
+        """What a callback raised, or what DuckDB says, in our words."""
+        if self._failures:
+            return self._failures[0]
+        name = self._query.source.name
+        # While rows stream out, Arrow hands DuckDB's error on as one of its own.
+        if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in str(error):
+            return StoreError(f"{name}: DuckDB ran out of memory or disk while sorting ({error}): raise memory_limit")
+        if isinstance(error, duckdb.IOException | OSError):
+            return StoreError(f"{name}: could not be read or sorted ({error}): check the files and the free disk space")
+        return BadInput(f"{name}: could not be sorted ({error}): mend the source")
+
+    def _rows(self) -> str:
+        """All rows with their place, from DuckDB's own reader and from ours."""
+        parts = []
+        if any(self._is_native):
+            files = enumerate(self._query.source.files)
+            natives = {number: file for number, file in files if self._is_native[number]}
+            columns = ", ".join(f"{_quote(name)} AS {alias}" for name, alias in self._aliases.items())
+            number = f"(CAST({list(natives)} AS INTEGER[]))[CAST(file_index AS BIGINT) + 1]"
+            paths = ", ".join(_text(str(file.path)) for file in natives.values())
+            parts.append(
+                f"SELECT {columns}, CAST({number} AS INTEGER) AS {FILE}, CAST(file_row_number AS BIGINT) AS {ROW} "
+                f"FROM read_parquet([{paths}], union_by_name=true)"
+            )
+        if not all(self._is_native):
+            self._connection.register("samovar_rows", self._other_rows())
+            parts.append("SELECT * FROM samovar_rows")
+        return " UNION ALL BY NAME ".join(parts)
+
+    def _other_rows(self) -> pa.RecordBatchReader:
+        fields = [self._query.schema.field(name).with_name(alias) for name, alias in self._aliases.items()]
+        schema = pa.schema([*fields, (FILE, pa.int32()), (ROW, pa.int64())])
+        return pa.RecordBatchReader.from_batches(schema, self._guarded_rows(schema))
+
+    def _guarded_rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        query = self._query
+        is_ours = [not is_native for is_native in self._is_native]
+        try:
+            for batch in read_in_order(query.source, query.schema, query.read_columns, is_ours):
+                if self._progress is not None:
+                    self._progress.num_sorted_rows += batch.num_rows
+                    self._progress.reach(self._progress.num_sorted_rows)
+                yield batch.rename_columns(schema.names)
+        except (SamovarError, KeyboardInterrupt) as error:
+            self._failures.append(error)
+            raise
+
+    def _added(self) -> Iterator[str]:
+        clock, order = self._query.clock, self._query.order
+        if clock is not None:
+            self._define("samovar_seconds", clock.seconds, BIGINT)
+            yield f"samovar_seconds({self._alias(clock.field)}) AS {DATE}"
+        if SHUFFLE in order.key and order.pivot is not None:
+            self._define("samovar_shuffle", self._query.shuffle_pivots, UBIGINT)
+            yield f"samovar_shuffle({self._alias(order.pivot)}) AS {SHUFFLE}"
+        elif SHUFFLE in order.key:
+            self._define("samovar_shuffle", self._query.shuffle_places, UBIGINT)
+            yield f"samovar_shuffle({FILE}, {ROW}) AS {SHUFFLE}"
+
+    def _with_granules(self, rows: str) -> str:
+        if self._query.clock is None:
+            return rows
+        self._define("samovar_granules", self._query.clock.granules, BIGINT)
+        return f"SELECT *, samovar_granules({DATE}) AS {GRANULAR} FROM ({rows})"
+
+    def _where(self) -> str:
+        clock = self._query.clock
+        if clock is None or (clock.start is None and clock.stop is None):
+            return ""
+        bounds = [f"{DATE} >= {clock.start}"] if clock.start is not None else []
+        bounds += [f"{DATE} < {clock.stop}"] if clock.stop is not None else []
+        return f"WHERE {DATE} IS NULL OR ({' AND '.join(bounds)})"
+
+    def _define(self, name: str, function: Callable[..., pa.Array], kind: Any) -> None:
+        def guarded(*arrays: pa.Array) -> pa.Array:
+            try:
+                return function(*arrays)
+            except (SamovarError, KeyboardInterrupt) as error:
+                self._failures.append(error)
+                raise
+
+        self._connection.create_function(name, guarded, None, kind, type=ARROW, null_handling=SPECIAL)
+
+
+def _output_schema(query: Query, found: pa.Schema) -> pa.Schema:
+    """The promised names; the scanned types of the source's columns, DuckDB's of the added ones."""
+    fields = []
+    for name, field in zip([*query.columns, *query.added_columns], found, strict=True):
+        fields.append(query.schema.field(name) if name in query.schema.names else field.with_name(name))
+    return pa.schema(fields)
+
+
+def _can_read(file: SourceFile) -> bool:
+    """Whether DuckDB itself reads the file right: not if its path looks like a glob, nor if it has columns that
+    DuckDB cannot tell apart from each other or from its own."""
+    if file.format != "parquet" or _LOOKS_LIKE_GLOB.search(str(file.path)):
+        return False
+    names = [name.lower() for name in [*parquet.read_schema(file.path).names, *_OWN_COLUMNS]]
+    return len(names) == len(set(names))
+
+
+def _quote(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("'", "''")
+    return f"'{escaped}'"

@@ -1,1 +1,0 @@
-"""Many results side by side: found, compared, repeated, queued. Writes only through `results`."""

@@ -1,0 +1,212 @@
+"""Where a queue lives: an SQLite file, or a PostgreSQL server. Knows transactions and patience, and no jobs.
+
+Every transaction opens its own connection: nothing is kept open that could be stale, a removed file is noticed, and
+threads share nothing.
+
+The one table of a queue's database, and the database's own clock. Knows neither SQLite's nor PostgreSQL's files.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    func,
+    inspect,
+    select,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.expression import ColumnElement
+
+from samovar.errors import BadInput, NotOurs, QueueGone
+
+metadata = MetaData()
+
+# The number is the format: a queue of another one is another table. A lost queue is rebuilt from directories.
+jobs = Table(
+    "samovar_jobs_1",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("out", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("config_path", Text, nullable=False),
+    Column("overrides", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("script", Text),
+    Column("folder", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("epoch", Integer, nullable=False, default=0),
+    Column("ready_at", Double, nullable=False, default=0.0),
+    Column("holder", Text),
+    Column("beat_at", Double),
+    Column("lease_until", Double),
+    Column("exit_code", Integer),
+    Column("error", Text),
+    Column("log", Text),
+)
+Index("samovar_jobs_1_next", jobs.c.state, jobs.c.priority, jobs.c.id)
+
+
+class database_now(ColumnElement[float]):
+    """Seconds since 1970 by the database's clock: workers on many machines agree on it."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(database_now, "sqlite")
+def _sqlite_now(element: database_now, compiler: Any, **options: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(database_now, "postgresql")
+def _postgresql_now(element: database_now, compiler: Any, **options: Any) -> str:
+    return "extract(epoch from clock_timestamp())::double precision"
+
+
+PATIENCE_SECONDS = 20.0
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 2.0
+_BUSY_SECONDS = 30.0
+_HOPELESS = (ProgrammingError, DataError)
+_CREATION = 5338  # any number: who creates tables holds it
+_EXAMPLES = "sqlite:///queue.db or postgresql://user@host/name"
+
+T = TypeVar("T")
+
+
+class Database:
+    def __init__(self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.name = name
+        self._engine = engine
+        self._patience_seconds = patience_seconds
+
+    @classmethod
+    def open(cls, url: str, *, is_new: bool = False, patience_seconds: float = PATIENCE_SECONDS) -> Self:
+        """`is_new`: make the queue if there is none; else that is an error."""
+        parsed = _parse(url)
+        if parsed.get_backend_name() == "sqlite":
+            engine, name = _open_sqlite(parsed, is_new)
+        else:
+            engine, name = _open_postgresql(parsed), parsed.render_as_string(hide_password=True)
+        database = cls(engine, name, patience_seconds)
+        if is_new:
+            database.transact(_create_tables)
+        elif not database.transact(lambda connection: inspect(connection).has_table(jobs.name)):
+            raise _no_queue(name)
+        return database
+
+    def transact(self, act: Callable[[Connection], T]) -> T:
+        """Run `act` in a transaction, again after a pause if the database does not answer, until patience ends."""
+        deadline, pause = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    return act(connection)
+            except DBAPIError as error:
+                reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
+                is_hopeless = isinstance(error, _HOPELESS)
+                if is_hopeless or time.monotonic() + pause > deadline:
+                    tried = "" if is_hopeless else f"; it was tried for {self._patience_seconds:.0f} s"
+                    raise QueueGone(
+                        f"{self.name}: the queue's database cannot be used ({reason}){tried}: bring it back and start "
+                        "again, or make it anew with `samovar queue rebuild`; the directories hold all that was done"
+                    ) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _create_tables(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        # "if not exists" is no promise there: two who create at once would disturb each other
+        connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))
+    metadata.create_all(connection)
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError):
+            raise BadInput(f"--db {url}: {error}; expected a driver: pip install 'samovar[postgres]'") from None
+        raise BadInput(f"--db {url}: is no address of a database; expected {_EXAMPLES}: mend it") from None
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise BadInput(f"--db {url}: found {parsed.get_backend_name()}; expected {_EXAMPLES}: use one of them")
+    return parsed
+
+
+def _no_queue(name: str) -> NotOurs:
+    return NotOurs(f"{name}: there is no queue; expected one: check --db, or begin with `samovar queue add`")
+
+
+def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
+    if not url.database or url.database == ":memory:":
+        raise BadInput("--db: found an SQLite database in memory; expected a file that others see: sqlite:///queue.db")
+    path = Path(url.database).absolute()
+    if is_new:
+        if not path.parent.is_dir():
+            raise BadInput(f"{path}: found no folder {path.parent}; expected one for the queue: make it first")
+        _make_file(path)
+    elif not path.is_file():
+        raise _no_queue(str(path))
+    # rw: a file that is gone stays gone, instead of an empty one in its place
+    address = f"file:{quote(str(path))}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # at once for writing: a reader that becomes a writer later would fail while another one writes
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine, str(path)
+
+
+def _make_file(path: Path) -> None:
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
+            return
+        except sqlite3.Error as error:
+            # Two who begin a file at once: SQLite waits for locks, but not always for this one.
+            is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise QueueGone(
+                    f"{path}: cannot be used as a queue ({error}); expected an SQLite file, or none: choose another "
+                    "name"
+                ) from error
+        time.sleep(_FIRST_PAUSE_SECONDS)
+
+
+def _open_postgresql(url: URL) -> Engine:
+    options: dict[str, Any] = {"connect_timeout": 10, "application_name": "samovar"}
+    return create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=options)

@@ -1,0 +1,1 @@
+"""Many results side by side: found, listed, compared, cloned, drawn. Executes no script."""

@@ -1,0 +1,125 @@
+"""A config copied with changes to a new name beside it: `model.json` → `modela.json`, `modelb.json`, … `modelz.json`,
+`modelaa.json`. The clone says itself what it was made from (config/parent.py).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, product
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from samovar.config import MISSING, Diff, dump_config, flat_diff, flatten, merge
+from samovar.config.identity import PLACE_KEYS, Parent, read_parent, with_parent, without_parent
+from samovar.config.values import nearest
+from samovar.errors import BadInput
+from samovar.results import open_directory
+from samovar.results.directory import CONFIG
+from samovar.runs.find import Target, command_of
+from samovar.store.disk import Disk, store_error
+from samovar.store.heartbeat import ScratchNames
+
+
+@dataclass(frozen=True)
+class Clone:
+    path: Path
+    changes: Diff
+    new_keys: Mapping[str, str | None]
+    """Keys that the parent does not have, each with the key of the parent that is most like it."""
+
+
+def clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | None = None) -> Clone:
+    """Write the next clone. Nobody ever sees half of it, and of two at the same time each gets a name of its own."""
+    old = without_parent(parent.config)
+    new = merge(old, *overrides)
+    changes = flat_diff({"old": old, "new": new})
+    if not changes:
+        raise BadInput(
+            f"{parent.name}: the change changes nothing; expected another value of at least one key: "
+            """give one, for example --conf '{"model.lr": 0.01}'"""
+        )
+    file, is_kept = _origin(parent)
+    family, keys = _family(file, parent.config), _place_keys(parent, is_kept)
+    change = {key: None if value is MISSING else value for key, (_, value) in changes.rows.items()}
+    record = Parent(file.stem if is_kept else file.name, family, change)
+    for suffix in suffixes():
+        path = file.with_name(f"{family}{suffix}.json")
+        if path.with_suffix("").exists():  # the directory that the clone would make
+            continue
+        tree = _place(new, old, keys, None if is_kept else file.stem.removeprefix(family), suffix)
+        if _create(path, dump_config(with_parent(tree, record)).encode(), disk or Disk()):
+            return Clone(path, flat_diff({"old": old, "new": tree}), _new_keys(old, new))
+    raise AssertionError("there is always another suffix")
+
+
+def suffixes() -> Iterator[str]:
+    """a, b, … z, aa, ab, … zz, aaa, …"""
+    for length in count(1):
+        yield from map("".join, product(ascii_lowercase, repeat=length))
+
+
+def _origin(parent: Target) -> tuple[Path, bool]:
+    """The file that the clone stands beside, and whether the config is one that a result directory keeps: a result
+    directory is never written to, so its clone stands beside the directory."""
+    path = parent.path.resolve()
+    if parent.directory is not None:
+        return path.with_name(f"{path.name}.json"), True
+    if path.name == CONFIG and (path.parent / "status.json").exists():
+        return path.parent.with_name(f"{path.parent.name}.json"), True
+    return path, False
+
+
+def _family(file: Path, config: Mapping[str, Any]) -> str:
+    """A clone of `modela` is `modelb` too: names stay short, and `cloned_from` tells the descent."""
+    parent = read_parent(config)
+    is_renamed = parent is None or not file.stem.startswith(parent.family)
+    return file.stem if parent is None or is_renamed else parent.family
+
+
+def _place_keys(parent: Target, is_kept: bool) -> Sequence[str]:
+    """Of a config without a directory, all that may be one: nobody knows which command it is for."""
+    if is_kept:
+        folder = parent.path if parent.directory is not None else parent.path.parent
+        return PLACE_KEYS[command_of(open_directory(folder).lineage.kind)]
+    return sorted({key for keys in PLACE_KEYS.values() for key in keys})
+
+
+def _place(
+    new: Mapping[str, Any], old: Mapping[str, Any], keys: Sequence[str], old_suffix: str | None, suffix: str
+) -> dict[str, Any]:
+    """The result of a clone goes elsewhere, unless the change says where. The config that a directory keeps, which has
+    no suffix, names that directory: without the key the result goes beside the clone."""
+    tree = dict(new)
+    for key in keys:
+        if not isinstance(old.get(key), str) or new.get(key) != old[key]:
+            continue
+        if old_suffix is None:
+            del tree[key]
+        else:
+            tree[key] = f"{old[key].removesuffix(old_suffix)}{suffix}"
+    return tree
+
+
+def _new_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
+    known = flatten(old)
+    return {key: nearest(key, known) for key in flatten(new) if key not in known}
+
+
+def _create(path: Path, data: bytes, disk: Disk) -> bool:
+    """Put a whole, durable file in place; False if the name is taken."""
+    scratch = path.with_name(f".{path.name}.{ScratchNames().next()}")
+    try:
+        descriptor = disk.create(scratch)
+        try:
+            disk.write_all(descriptor, data)
+            disk.fsync(descriptor)
+            disk.link(scratch, path)
+        finally:
+            disk.close(descriptor)
+            disk.unlink(scratch)
+        disk.fsync_folder(path.parent)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise store_error(error, "create", path, path.parent) from error
+    return True

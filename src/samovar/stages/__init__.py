@@ -1,0 +1,1 @@
+"""Scripts of the user's own: `main(params, out)` and a config become a result directory."""

@@ -1,0 +1,147 @@
+"""An experiment: its parts are made, done through the queue, and collected. Finished parts are never touched.
+
+document ─▶ changes ─▶ parts (configs/) ─▶ queue ─▶ workers in threads, a child process each ─▶ table
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samovar.config import merge, read_config
+from samovar.config.identity import named_place
+from samovar.errors import SamovarError, Stopped
+from samovar.queue import Job, Queue, Task, Worker, make_task, open_queue, worker_name
+from samovar.queue.queue import OVER
+from samovar.queue.task import Command, make_command
+from samovar.signals import StopRequest
+from samovar.store import LocalStore, write_file
+from samovar.sweep.document import Experiment, list_changes
+from samovar.sweep.parts import QUEUE, Part, Parts, choose_threads, make_whole, read_base
+from samovar.sweep.table import Table, collect
+
+Show = Callable[[Mapping[str, str]], None]
+"""Is told the state of each part, again and again."""
+_LOOK_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class Request:
+    path: Path
+    """The experiment's file."""
+    out: Path | None = None
+    db: str | None = None
+    """A queue of others; None: the experiment's own."""
+    num_workers: int = 1
+    make_command: Command = make_command
+    """How a part is run."""
+
+
+@dataclass(frozen=True)
+class Done:
+    folder: Path
+    table: Table
+    errors: Mapping[str, str]
+    """Of the parts that failed or were cancelled."""
+
+
+def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
+    """All parts that are not finished; returns when each is done, failed or cancelled, or raises `Stopped`."""
+    tree = read_config(request.path)
+    experiment = Experiment.load(tree, str(request.path))
+    folder = (request.out or named_place(request.path, tree, ("out",))).resolve()
+    parts = _make_parts(experiment, request, folder)
+    queue = open_queue(request.db or f"sqlite:///{folder / QUEUE}", is_new=True)
+    tasks = [_task(experiment, request, part) for part in parts]
+    numbers = [added.job.id for added in queue.add(tasks)]
+    queue.retry(numbers)  # starting an experiment again tries again what failed
+    names = dict(zip(numbers, (part.name for part in parts), strict=True))
+    _do(queue, names, request, stop, show)
+    states = {names[number]: state for number, state in queue.states(numbers).items()}
+    table = collect(parts, states, experiment.metrics)
+    _keep(folder, table)
+    if stop.count:
+        reason = f" ({stop.reason})" if stop.reason else ""
+        raise Stopped(f"{folder}: stopped{reason}; start it again to go on")
+    undone = queue.jobs(["failed", "cancelled"], numbers)
+    return Done(folder, table, {names[job.id]: _explain(job) for job in undone})
+
+
+def _explain(job: Job) -> str:
+    return "was cancelled" if job.state == "cancelled" else job.error or ""
+
+
+def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[Part]:
+    parts = Parts(folder)
+    parts.check_place()
+    parent, base = read_base(experiment, request.path.parent)
+    if experiment.kind == "train" and base.get("num_threads") is None:
+        base["num_threads"] = choose_threads(parts.read_configs(), request.num_workers)
+    home = request.path.parent.resolve()
+    configs = [(each, make_whole(merge(base, each), home, experiment.kind)) for each in list_changes(experiment)]
+    return parts.make(configs, parent)
+
+
+def _task(experiment: Experiment, request: Request, part: Part) -> Task:
+    script = None if experiment.script is None else request.path.parent / Path(experiment.script).expanduser()
+    return make_task(
+        part.config,
+        kind=experiment.kind,
+        script=script,
+        out=part.out,
+        priority=experiment.priority,
+        max_attempts=experiment.max_attempts,
+    )
+
+
+def _do(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequest, show: Show) -> None:
+    numbers = list(names)
+    failures: list[Exception] = []
+
+    def is_over() -> bool:
+        return all(state in OVER for state in queue.states(numbers).values())
+
+    def work(number: int) -> None:
+        try:
+            name = worker_name(f"experiment-{number}")
+            Worker(queue, name, lambda line: None, stop, make_command=request.make_command).run(is_over)
+        except Exception as error:  # told by the thread that waits, instead of lost with this one
+            failures.append(error)
+            stop.ask()  # the others would not fare better
+
+    if is_over():
+        return
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(request.num_workers)]
+    for thread in threads:
+        thread.start()
+    _follow(queue, names, threads, stop, show)
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _follow(
+    queue: Queue, names: Mapping[int, str], threads: Sequence[threading.Thread], stop: StopRequest, show: Show
+) -> None:
+    while True:
+        is_working = any(thread.is_alive() for thread in threads)
+        try:
+            states = queue.states(list(names))
+        except SamovarError:
+            if not is_working:
+                raise
+            stop.ask()
+            return
+        show({names[number]: state for number, state in states.items()})
+        if not is_working and (threads or stop.count or all(state in OVER for state in states.values())):
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _keep(folder: Path, table: Table) -> None:
+    store = LocalStore(folder)
+    write_file(store, "table.csv", table.to_csv().encode())
+    if table.metrics:
+        write_file(store, "metrics.png", table.to_png())

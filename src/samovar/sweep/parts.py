@@ -1,0 +1,132 @@
+"""The directory of an experiment, and its parts: configs and the directories that are made from them.
+
+configs/0.json   the config of part 0, created once, never changed; `cloned_from` in it names its parent and the change
+0/               its result directory; remove it, and just this part is done again
+queue.db  table.csv  metrics.png
+
+The config that all parts share, free of the place where it stood. Makes nothing.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samovar.config import dump_config, flatten, merge, parse_config, read_config
+from samovar.config.identity import PLACE_KEYS, Parent, with_parent, without_parent
+from samovar.errors import AlreadyExists, NotOurs
+from samovar.store import LocalStore
+from samovar.sweep.document import Change, Experiment
+
+_PATH_KEYS = {"brew": ("source",), "predict": ("source", "table"), "run": ("source", "table", "files")}
+
+
+def read_base(experiment: Experiment, folder: Path) -> tuple[str | None, dict[str, Any]]:
+    """The file's whole name, if it is one, and the config with the experiment's evaluation. What stands in a file
+    begins at that file, so its paths are whole."""
+    if isinstance(experiment.base, str):
+        path = (folder / Path(experiment.base).expanduser()).resolve()
+        name, tree, home = str(path), read_config(path), path.parent
+    else:
+        name, tree, home = None, experiment.base, folder.resolve()
+    placeless = {key: value for key, value in tree.items() if key not in PLACE_KEYS[experiment.kind]}
+    whole = make_whole(placeless, home, experiment.kind)
+    return name, whole if experiment.evaluation is None else merge(whole, {"evaluation": experiment.evaluation})
+
+
+def make_whole(tree: Mapping[str, Any], folder: Path, kind: str) -> dict[str, Any]:
+    """With every path that we know to be one in a config of that kind; relative ones begin at the folder."""
+    if kind == "train":
+        from samovar.training.request import resolve_paths  # only who reads configs of training needs it
+
+        return resolve_paths(tree, folder)
+    whole = {key: _resolve(value, folder) if key in _PATH_KEYS[kind] else value for key, value in tree.items()}
+    tables = tree.get("tables")
+    if kind == "brew" and isinstance(tables, list):
+        whole["tables"] = [make_whole(each, folder, kind) if isinstance(each, dict) else each for each in tables]
+    return whole
+
+
+def _resolve(value: Any, folder: Path) -> Any:
+    """A path, a list of paths, or names of paths."""
+    if isinstance(value, str):
+        return str(folder / Path(value).expanduser())
+    if isinstance(value, list):
+        return [_resolve(each, folder) for each in value]
+    if isinstance(value, dict):
+        return {key: _resolve(each, folder) for key, each in value.items()}
+    return value
+
+
+CONFIGS = "configs"
+QUEUE = "queue.db"
+BASE = "base"
+"""What a part was cloned from when the experiment itself holds the base config."""
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    """A neutral one: what a part is stands in its config, not in its name."""
+    change: Change
+    config: Path
+    out: Path
+
+
+class Parts:
+    """The parts of one experiment directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._store = LocalStore(folder)
+
+    def check_place(self) -> None:
+        """An experiment does not spread in a folder that holds other things."""
+        found = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
+        if found and CONFIGS not in found:
+            raise NotOurs(
+                f"{self.folder}: holds {found[0]} and no {CONFIGS}/; expected an experiment's directory, or none: "
+                "choose another --out"
+            )
+
+    def make(self, configs: Sequence[tuple[Change, Mapping[str, Any]]], parent: str | None) -> list[Part]:
+        """The part of each config, beside the change that made it: the one that is there, else a new one. Changes that
+        give the same config are one part. None is ever changed or removed."""
+        numbers = self._numbers()
+        made = [self._make_one(config, numbers, parent, change) for change, config in configs]
+        return list({part.name: part for part in reversed(made)}.values())[::-1]
+
+    def read_configs(self) -> dict[int, dict[str, Any]]:
+        found = {}
+        for entry in self._store.list(CONFIGS):
+            name = entry.path.removeprefix(f"{CONFIGS}/").removesuffix(".json")
+            if name.isdecimal():
+                found[int(name)] = parse_config(self._store.read(entry.path).decode(), entry.path)
+        return found
+
+    def _make_one(self, config: Mapping[str, Any], numbers: dict[str, int], parent: str | None, change: Change) -> Part:
+        clone = with_parent(config, Parent(parent or BASE, Path(parent or BASE).stem, flatten(merge({}, change))))
+        while (number := numbers.get(_key(config))) is None:
+            new = max(numbers.values(), default=-1) + 1
+            try:
+                self._store.create_if_absent(f"{CONFIGS}/{new}.json", dump_config(clone).encode())
+                numbers[_key(config)] = new
+            except AlreadyExists:
+                numbers.update(self._numbers())  # another process makes parts too
+        return Part(str(number), change, self.folder / CONFIGS / f"{number}.json", self.folder / str(number))
+
+    def _numbers(self) -> dict[str, int]:
+        return {_key(config): number for number, config in self.read_configs().items()}
+
+
+def _key(config: Mapping[str, Any]) -> str:
+    return json.dumps(without_parent(config), sort_keys=True)
+
+
+def choose_threads(known: Mapping[int, Mapping[str, Any]], num_workers: int) -> int:
+    """So that all workers together use the machine once; as before in an experiment that has parts, because the
+    number of threads is part of a result."""
+    before = next((config["num_threads"] for config in known.values() if "num_threads" in config), None)
+    return int(before) if before is not None else max(1, len(os.sched_getaffinity(0)) // max(1, num_workers))

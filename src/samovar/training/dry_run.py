@@ -1,0 +1,103 @@
+"""`--dry-run N`: a few minibatches, to see shapes, speed and loss. Writes nothing."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samovar.callbacks import NanGuard, PolicyClock
+from samovar.results import ResultDirectory, open_directory
+from samovar.runner import Callback, Learner, Loader, MinibatchRecord, MinibatchWorkerPool, Run, Runner, Uri, Uris
+from samovar.runner.step import PredictionPool, frozen
+from samovar.runner.uri import UriList
+from samovar.store import MemoryStore
+from samovar.tables.record import Bag
+from samovar.training.inputs import TableOpener
+from samovar.training.plan import lay_course, open_stage
+from samovar.training.request import Request, make_effective
+from samovar.training.schema import load_config
+from samovar.training.train import build_learner
+
+
+@dataclass
+class _Watch(Callback):
+    """Remembers the first minibatch, all losses, and the time."""
+
+    first: MinibatchRecord | None = None
+    losses: list[float] = field(default_factory=list)
+    begun: float = field(default_factory=time.perf_counter)
+    ended: float = 0.0
+
+    def on_batch_end(self, run: Run) -> None:
+        assert run.loss is not None
+        self.first = self.first or run.record
+        self.losses.append(run.loss)
+        self.ended = time.perf_counter()
+
+
+def try_batches(request: Request, num_batches: int) -> str:
+    """What a user wants to know before a long run, as text."""
+    nowhere = ResultDirectory(MemoryStore())
+    config = load_config(make_effective(request.tree, request.folder, Path("dry_run"), nowhere), request.where)
+    stage = open_stage(config, TableOpener(request.folder, nowhere))
+    learner = build_learner(config, request.script).learner
+    course = lay_course(stage, learner, _never)
+    pool, watch = MinibatchWorkerPool(learner), _Watch()
+    run = Run(learner, pool.settings.policies)
+    if config.init_from is not None:
+        run.load_model(open_directory(config.init_from).load_model().tree)
+    with Loader(course.features, course.targets) as loader:
+        uris = UriList(_first_batches(course.uris, num_batches))
+        Runner(pool, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)
+    return "\n".join([*course.notes, *_describe(learner, run, watch)])
+
+
+class _NotThere(Exception):
+    """An hour that nobody waits for here."""
+
+
+def _never() -> None:
+    raise _NotThere
+
+
+def _first_batches(uris: Uris, num_batches: int) -> list[Uri]:
+    found: list[Uri] = []
+    with suppress(_NotThere):
+        for uri in uris.starting_at(0):
+            found.append(replace(uri, num_batches=min(uri.num_batches, num_batches)))
+            num_batches -= uri.num_batches
+            if num_batches <= 0:
+                break
+    return found
+
+
+def _describe(learner: Learner, run: Run, watch: _Watch) -> Iterator[str]:
+    if watch.first is None:
+        yield "no minibatch in these hours"
+        return
+    for role, values in (("input", watch.first.inputs), ("target", watch.first.targets)):
+        for name, value in values.items():
+            yield f"{role:<10} {name:<24} {_shape(value)}"
+    pool = PredictionPool(learner)
+    with frozen(learner.model, 0):
+        pool.train(watch.first)
+    named = pool.prediction if isinstance(pool.prediction, dict) else {"prediction": pool.prediction}
+    for name, value in named.items():
+        yield f"{'output':<10} {name:<24} {_shape(value)}"
+    dense = sum(weights.numel() for weights in learner.model.parameters())
+    yield f"{dense:,} dense weights"
+    speed = run.num_examples / max(watch.ended - watch.begun, 1e-9)
+    yield f"{run.num_batches} minibatches, {run.num_examples:,} examples: {speed:,.0f} examples/s, the first included"
+    yield f"loss {watch.losses[0]:.6g} → {watch.losses[-1]:.6g}"
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, Bag):
+        return f"bag: data {list(value.data.shape)}, data_len {list(value.data_len.shape)}"
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return type(value).__name__

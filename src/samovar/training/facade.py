@@ -1,0 +1,67 @@
+"""How the facades run: a learner, epochs and callbacks go through the one loop, in a result directory or without one.
+Knows neither facade.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samovar.callbacks import Snapshotter
+from samovar.errors import BadInput
+from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.runner import Callback, Loader, Run, Runner, Stream, Uri, Uris
+from samovar.runner.loop import Pool
+from samovar.store import LocalStore
+
+
+@dataclass(frozen=True)
+class Epochs(Uris):
+    """Each epoch is one URI."""
+
+    num_epochs: int
+    stream_of: Callable[[int], Stream]
+
+    @property
+    def count(self) -> int:
+        return self.num_epochs
+
+    def starting_at(self, number: int) -> Iterator[Uri]:
+        for epoch in range(number, self.num_epochs):
+            stream = self.stream_of(epoch)
+            yield Uri(epoch, f"epoch {epoch}", stream, 0, stream.num_batches, epoch)
+
+
+def run_epochs(
+    run: Run, pool: Pool, epochs: Epochs, callbacks: Sequence[Callback], result: OpenResult | None, seconds: float
+) -> None:
+    """Go on from the newest snapshot, or begin; a snapshot at an epoch's end when so many seconds have passed."""
+    run.callbacks = list(callbacks)
+    if result is not None:
+        snapshotter = Snapshotter(result, seconds)
+        run.callbacks.append(snapshotter)
+        snapshot = result.restore()
+        if snapshot is not None:
+            run.load_state_dict(snapshot.tree)
+        else:  # the first weights were drawn in this process: another one would draw others
+            result.save(run.state_dict(), run.position)
+    with Loader([], []) as loader:
+        Runner(pool, loader, run.callbacks).run(run, epochs)
+
+
+def open_facade(folder: Path, kind: str, config: Mapping[str, Any]) -> OpenResult:
+    """The directory of a facade's run; use it in a `with` block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return begin(ResultDirectory(LocalStore(folder)), Plan(kind, dict(config)))
+
+
+def kept_config(folder: Path) -> dict[str, Any]:
+    """What the directory was begun with; nothing when it was not."""
+    directory = ResultDirectory(LocalStore(folder))
+    return directory.config if folder.is_dir() and directory.is_created else {}
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadInput(f"{name}: found {value!r}; expected a whole number, at least {least}: change the argument")
+    return value

@@ -1,0 +1,110 @@
+"""Anything that changed since the finish is found and named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli import samovar
+from tests.stages.stages import make_chain, run, run_well
+
+from samovar.brewing.brew import brew
+from samovar.brewing.recipe import Recipe
+from samovar.provenance.audit import audit, with_sources
+from samovar.results import open_directory
+
+
+@pytest.fixture
+def folder(quick_path: Path) -> Path:
+    make_chain(quick_path)
+    return quick_path
+
+
+def differences(path: Path) -> list[str]:
+    return audit(open_directory(path)).differences
+
+
+def flip_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_what_was_not_touched_is_as_it_was(folder: Path) -> None:
+    done = audit(open_directory(folder / "total"))
+    assert (done.differences, done.num_files) == ([], 6)
+    (folder / "total/external_stuff").mkdir()
+    (folder / "total/external_stuff/notes.txt").write_text("mine")
+    assert differences(folder / "total") == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "files/total.txt",
+        "model_config.json",
+        "script.py",
+        "environment.json",
+        "lineage.json",
+        "params.json",
+        "inventory.json",
+    ],
+)
+def test_a_changed_byte_is_found_wherever_it_is(folder: Path, name: str) -> None:
+    flip_a_byte(folder / "total" / name)
+    found = differences(folder / "total")
+    assert any(line.startswith(f"{name}: found ") for line in found), found
+
+
+def test_missing_and_extra_files_are_named(folder: Path) -> None:
+    (folder / "total/files/total.txt").unlink()
+    (folder / "total/files/other.txt").write_text("x")
+    missing, extra = differences(folder / "total")
+    assert missing.startswith("files/total.txt: is missing")
+    assert extra.startswith("files/other.txt: was not there at the finish")
+
+
+def test_a_source_that_was_made_anew_is_named_with_what_changed(folder: Path) -> None:
+    shutil.rmtree(folder / "numbers")
+    run_well(folder, "numbers", conf={"count": 9})
+    assert differences(folder / "total") == [f"source = {folder}/numbers is changed: config count: 3 → 9"]
+
+
+def test_a_changed_byte_of_a_source_is_found_along_the_chain(folder: Path) -> None:
+    flip_a_byte(folder / "numbers/files/numbers.txt")
+    directories = with_sources([open_directory(folder / "total"), open_directory(folder / "numbers")])
+    found = {Path(directory.name).name: audit(directory).differences for directory in directories}
+    assert found["total"] == []
+    assert [line.partition(":")[0] for line in found["numbers"]] == ["files/numbers.txt"]
+
+
+def test_an_unfinished_result_proves_nothing(folder: Path) -> None:
+    (folder / "numbers.py").write_text("def main(params, out):\n    params.count, 1 / 0\n")
+    assert run(folder, "numbers", out="half").code == 1
+    assert differences(folder / "half") == ["is not finished (failed): nothing can be proven yet"]
+
+
+def test_a_table_is_proven_with_its_raw_files(quick_path: Path) -> None:
+    (quick_path / "log.csv").write_text("time,ad\n" + "\n".join(f"{1_700_000_000 + n},{n % 3}" for n in range(50)))
+    tree = {"source": "log.csv", "time_field": "time", "categorical_factors": ["ad"]}
+    brew(Recipe.load(tree, "recipe"), tree, quick_path, quick_path / "table")
+    brew(Recipe.load(tree, "recipe"), tree, quick_path, quick_path / "live", append=True)
+    assert differences(quick_path / "table") == differences(quick_path / "live") == []
+    flip_a_byte(next((quick_path / "live/segments").rglob("*.parquet")))
+    assert "segments/000001/" in differences(quick_path / "live")[0]
+    (quick_path / "log.csv").write_text("time,ad\n1700000000,1\n")
+    assert differences(quick_path / "table") == [f"source = {quick_path}/log.csv: changed"]
+    (quick_path / "log.csv").unlink()
+    assert "no such file" in differences(quick_path / "table")[0]
+
+
+def test_the_command_line_ends_with_1_and_names_the_file(folder: Path) -> None:
+    (folder / "total/files/total.txt").write_text("7")
+    done = samovar("audit", str(folder / "*"))
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"{folder}/numbers: as it was finished, 6 files, ")
+    assert lines[1] == f"{folder}/total: 1 difference"
+    assert lines[2].startswith("  files/total.txt: found 1 bytes")
+    record = json.loads((folder / "total/inventory.json").read_text())["files/total.txt"]
+    assert record["checksum"] in lines[2]

@@ -1,0 +1,164 @@
+"""Results made again elsewhere: equal, or the first place where they differ, and what is not as it was."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli import samovar
+from tests.stages.stages import NUMBERS, copy_example, in_child, make_chain, run, run_well, write_stage
+from tests.training.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, write_table
+from tests.training.toys import run_well as train_well
+
+from samovar.brewing.brew import brew
+from samovar.brewing.recipe import Recipe
+from samovar.config import merge, read_config
+from samovar.provenance.audit import audit
+from samovar.provenance.replay import replay
+from samovar.provenance.verify import run_in_child
+from samovar.results import open_directory
+from samovar.training.predict import PredictRequest, predict
+from samovar.training.request import make_request
+
+
+def replayed(path: Path) -> list[str]:
+    """What a replay finds, as lines; a count of files when all is equal."""
+
+    def act() -> None:
+        sys.dont_write_bytecode = False  # as for most users
+        done = replay(path, path.parent / "replayed")
+        print(*(done.differences or [f"equal {done.num_files}"]), *done.environment, sep="\n")
+
+    output = in_child(path.parent, act)
+    shutil.rmtree(path.parent / "replayed")
+    return output.splitlines()
+
+
+def proven(path: Path) -> None:
+    assert replayed(path)[0].startswith("equal "), path
+    assert audit(open_directory(path)).differences == []
+
+
+def refusal(path: Path) -> str:
+    ended = run_in_child(lambda: replay(path, path.parent / "replayed"), path.parent / "child.log")
+    assert ended.code == 2, ended.output
+    assert not (path.parent / "replayed").exists()
+    return ended.output
+
+
+def test_every_stage_of_the_example_is_made_again_to_the_bit(quick_path: Path) -> None:
+    folder = copy_example("stages", quick_path)
+    subprocess.run([sys.executable, "make_images.py", "images"], cwd=folder, check=True)
+    stages = {"data": "make_dataset", "augmentation": "augment", "model": "train", "evaluation": "evaluate",
+              "prediction": "predict", "export": "export"}  # fmt: skip
+    for name, script in stages.items():
+        run_well(folder, name, script=script)
+    accuracy = json.loads((folder / "evaluation/files/accuracy.json").read_text())
+    assert accuracy["all"] > 0.8
+    for name in stages:
+        proven(folder / name)
+    assert len((folder / "model/logs/metrics.jsonl").read_text().splitlines()) == 20
+    (folder / "images/disc/0000.pgm").write_bytes(b"P5 12 12 255\n" + bytes(144))
+    assert audit(open_directory(folder / "data")).differences == [
+        f"files = {folder}/images/**/*.pgm: disc/0000.pgm changed"
+    ]
+    assert "disc/0000.pgm changed" in refusal(folder / "data")
+
+
+def test_the_brewing_example_is_made_again_to_the_bit(quick_path: Path) -> None:
+    folder = copy_example("brewing", quick_path)
+    subprocess.run([sys.executable, "make_log.py", "clicks.csv", "3000"], cwd=folder, check=True)
+    tree = read_config(folder / "recipe.json")
+    brew(Recipe.load(tree, "recipe"), tree, folder, folder / "clicks_table")
+    proven(folder / "clicks_table")
+
+
+def test_the_click_model_and_its_predictions_are_made_again_to_the_bit(quick_path: Path) -> None:
+    folder = copy_example("click_model", quick_path)
+    command = [sys.executable, "make_log.py", "clicks.parquet", "--days", "1", "--rows-per-hour", "60"]
+    subprocess.run(command, cwd=folder, check=True)
+    tree = read_config(folder / "recipe.json")
+    brew(Recipe.load(tree, "recipe"), tree, folder, folder / "clicks")
+    for name in ("online", "offline"):
+        train_well(make_request(folder / f"{name}.json", folder / "script.py", ['{"num_threads": 1}']))
+        proven(folder / f"{name}_model")
+    request = PredictRequest(folder / "online_model", folder / "clicks", folder / "predicted", ["hit"], ["clicked"])
+    in_child(folder, lambda: predict(request))
+    proven(folder / "predicted")
+
+
+def test_a_table_that_grew_is_read_as_it_was(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([2, 1]))
+    out = train_well(make_toy(quick_path, OFFLINE))
+    write_table(quick_path / "clicks", make_hours([3], first=FIRST + 2 * HOUR, number=10))
+    proven(out)
+
+
+def test_a_run_that_depends_on_the_clock_differs_and_the_first_place_is_named(quick_path: Path) -> None:
+    script = "import time\ndef main(params, out):\n    (out / 'a.txt').write_text(f'same\\n{time.time()}\\n')\n"
+    write_stage(quick_path, "clock", script, {})
+    run_well(quick_path, "clock")
+    (line,) = replayed(quick_path / "clock")
+    assert line.startswith("files/a.txt: differs in line 2: ")
+
+
+def test_a_model_that_depends_on_the_clock_differs_first_in_its_metrics(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([2, 1]))
+    script = SCRIPT.replace("import torch\n", "import time\nimport torch\n", 1)
+    script = script.replace("params.lr,", "params.lr + time.time() % 1000 / 1e4,")
+    out = train_well(make_toy(quick_path, ONLINE, script=script))
+    lines = replayed(out)
+    assert lines[0].startswith("logs/metrics.jsonl: differs in line ")
+    assert any(line.startswith("model/arrays.safetensors: differs in the array ") for line in lines)
+
+
+def test_another_version_of_a_library_is_named(quick_path: Path) -> None:
+    make_chain(quick_path)
+    path = quick_path / "total/environment.json"
+    environment = json.loads(path.read_text())
+    now = environment["packages"]["numpy"]
+    environment["packages"]["numpy"] = "1.0.0"
+    environment["threads"]["torch"] = 64
+    path.write_text(json.dumps(environment))
+    assert replayed(quick_path / "total") == [
+        "equal 1",
+        f"numpy: 1.0.0 → {now}",
+        f"threads.torch: 64 → {open_directory(quick_path / 'total').config['num_threads']}",
+    ]
+    assert "environment.json: found" in audit(open_directory(quick_path / "total")).differences[0]
+
+
+def test_what_cannot_be_made_again_is_refused_with_the_reason(quick_path: Path) -> None:
+    make_chain(quick_path)
+    shutil.rmtree(quick_path / "numbers")
+    assert "numbers is missing" in refusal(quick_path / "total")
+    (quick_path / "numbers.py").write_text(NUMBERS + "    1 / 0\n")
+    assert run(quick_path, "numbers").code == 1
+    assert "is not finished (failed)" in refusal(quick_path / "numbers")
+    write_table(quick_path / "by_hand", make_hours([1]))
+    assert "is not finished" in refusal(quick_path / "by_hand")
+
+
+def test_a_replay_is_never_put_over_something(quick_path: Path) -> None:
+    make_chain(quick_path)
+    ended = run_in_child(lambda: replay(quick_path / "total", quick_path / "numbers"), quick_path / "child.log")
+    assert ended.code == 2
+    assert "is not empty; a result is never overwritten" in ended.output
+    kept = samovar("replay", quick_path / "total", "--into", quick_path / "kept")
+    assert (kept.returncode, kept.stdout) == (0, f"{quick_path}/total: equal, 1 file compared\n")
+    assert open_directory(quick_path / "kept").lineage.kind == "stage:total"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_flights_are_made_again_to_the_bit(quick_path: Path) -> None:
+    folder = copy_example("flights", quick_path)
+    subprocess.run([sys.executable, "make_log.py", "--until", "2013-01-15"], cwd=folder, check=True)
+    tree = read_config(folder / "recipe.json")
+    for name, change in (("leaving", {}), ("told", {"time_field": "told"})):
+        recipe = merge(tree, change)
+        brew(Recipe.load(recipe, "recipe"), recipe, folder, folder / name)
+        proven(folder / name)
+    proven(train_well(make_request(folder / "online.json", folder / "script.py")))

@@ -1,0 +1,156 @@
+"""Clones: names, places, parents; killed and raced."""
+
+import errno
+import json
+import subprocess
+import sys
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.runs.runs import make_run
+
+from samovar.config import compare, read_config
+from samovar.config.identity import PARENT, read_parent
+from samovar.config.params import Ledger
+from samovar.config.schema import Schema
+from samovar.errors import BadInput, ConfigError, StoreError
+from samovar.provenance.verify import run_in_child
+from samovar.runs.clone import clone, suffixes
+from samovar.runs.find import find_targets
+from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
+
+CONFIG = {"out": "results/model", "model": {"lr": 0.1, "dim": 8}}
+
+
+@pytest.fixture
+def config(quick_path: Path) -> Path:
+    path = quick_path / "model.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+def make(path: Path, **change: object) -> Path:
+    return clone(find_targets([path])[0], [change]).path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@given(st.integers(0, 20_000))
+def test_suffixes_count_as_letters_do(number: int) -> None:
+    suffix = next(islice(suffixes(), number, None))
+    value = 0
+    for letter in suffix:
+        value = value * 26 + ord(letter) - ord("a") + 1
+    assert value == number + 1
+
+
+def test_the_clone_of_a_recipe_has_a_table_of_its_own(quick_path: Path) -> None:
+    (quick_path / "clicks.json").write_text('{"source": "a.csv", "result": "tables/clicks", "batch_size": 2}')
+    assert read_config(make(quick_path / "clicks.json", batch_size=3))["result"] == "tables/clicksa"
+
+
+def test_a_clone_is_a_sibling_with_the_next_letter_a_change_and_a_parent(config: Path) -> None:
+    first, second = make(config, **{"model.lr": 0.2}), make(config, **{"model.lr": 0.3})
+    assert (first.name, second.name) == ("modela.json", "modelb.json")
+    tree = read_config(second)
+    assert tree["model"] == {"lr": 0.3, "dim": 8}
+    assert tree["out"] == "results/modelb"
+    parent = read_parent(tree)
+    assert parent is not None
+    assert (parent.config, parent.change) == ("model.json", {"model.lr": 0.3})
+
+
+def test_after_z_comes_aa(config: Path) -> None:
+    for suffix in islice(suffixes(), 26):
+        config.with_name(f"model{suffix}.json").write_text("{}")
+    assert make(config, **{"model.lr": 1}).name == "modelaa.json"
+
+
+def test_a_clone_of_a_clone_is_the_next_of_the_family(config: Path) -> None:
+    first = make(config, **{"model.lr": 0.2})
+    second = make(first, **{"model.dim": 9})
+    assert second.name == "modelb.json"
+    tree = read_config(second)
+    assert tree["out"] == "results/modelb"
+    parent = read_parent(tree)
+    assert parent is not None
+    assert (parent.config, parent.change) == ("modela.json", {"model.dim": 9})
+    renamed = first.rename(first.with_name("best.json"))
+    assert make(renamed, **{"model.dim": 10}).name == "besta.json"
+
+
+def test_the_config_of_a_result_is_cloned_beside_its_directory(quick_path: Path) -> None:
+    make_run(quick_path / "runs/click", {"model_dir": str(quick_path / "runs/click"), "lr": 0.1})
+    before = names(quick_path / "runs/click")
+    for source in (quick_path / "runs/click", quick_path / "runs/click/model_config.json"):
+        made = make(source, lr=0.2)
+        tree = read_config(made)
+        assert made.parent == quick_path / "runs"
+        assert "model_dir" not in tree
+        assert tree[PARENT]["config"] == "click"
+    assert names(quick_path / "runs/click") == before
+    assert made.name == "clickb.json"
+
+
+def test_a_name_whose_directory_is_there_is_not_taken(config: Path) -> None:
+    make_run(config.parent / "modela", {})
+    assert make(config, **{"model.lr": 0.2}).name == "modelb.json"
+
+
+def test_a_change_of_nothing_is_refused_and_a_new_key_is_told_with_its_nearest(config: Path) -> None:
+    with pytest.raises(BadInput, match=r"model.json: the change changes nothing"):
+        make(config, **{"model.lr": 0.1})
+    assert names(config.parent) == ["model.json"]
+    made = clone(find_targets([config])[0], [{"model.lrr": 0.2}])
+    assert made.new_keys == {"model.lrr": "model.lr"}
+
+
+def test_no_schema_ledger_or_identity_sees_the_parent(config: Path) -> None:
+    class Strict(Schema):
+        out: str
+        model: dict[str, float]
+
+    tree = read_config(make(config, **{"model.lr": 0.2}))
+    assert Strict.load(tree, "here").model["lr"] == 0.2
+    assert PARENT not in " ".join(Ledger().unread(tree))
+    bare = {key: value for key, value in tree.items() if key != PARENT}
+    assert not compare(tree, bare).conflicts
+    with pytest.raises(ConfigError, match="cloned_from: found 3"):
+        read_parent({PARENT: 3})
+
+
+def test_killed_anywhere_a_clone_is_there_whole_or_not_at_all(config: Path) -> None:
+    target, counting = find_targets([config])[0], CountingDisk()
+    clone(target, [{"model.lr": 9}], counting)
+    for point in range(1, counting.points + 1):
+        killed = run_in_child(partial(clone, target, [{"model.lr": 9}], KillingDisk(point)), config.parent / "log")
+        assert killed.was_killed
+        for path in config.parent.glob("model*.json"):
+            assert read_config(path)["model"]["lr"] in (0.1, 9)
+    assert make(config, **{"model.lr": 9}).exists()
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(config: Path) -> None:
+    with pytest.raises(StoreError, match="the disk is full"):
+        clone(find_targets([config])[0], [{"model.lr": 9}], FailingDisk(1, errno.ENOSPC))
+    assert names(config.parent) == ["model.json"]
+
+
+def test_many_at_the_same_time_get_a_name_each(config: Path) -> None:
+    code = (
+        "import sys; from samovar.runs.clone import clone\n"
+        "from samovar.runs.find import find_targets\n"
+        "target = find_targets([sys.argv[1]])[0]\n"
+        "for number in range(5): clone(target, [{'model.lr': int(sys.argv[2]) * 10 + number + 1}])"
+    )
+    racing = [subprocess.Popen([sys.executable, "-c", code, config, str(number)]) for number in range(4)]
+    assert [each.wait() for each in racing] == [0] * 4
+    clones = [path for path in config.parent.iterdir() if path != config]
+    assert [path.name for path in sorted(clones)] == [f"model{suffix}.json" for suffix in islice(suffixes(), 20)]
+    assert len({read_config(path)["model"]["lr"] for path in clones}) == 20

@@ -1,0 +1,161 @@
+"""The index of many runs: what it remembers is what the files say, and it may be thrown away at any time."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.runs.runs import make_run, train_lines
+
+from samovar.errors import Damaged
+from samovar.results import Plan, ResultDirectory, begin
+from samovar.runs import index
+from samovar.runs.find import find_directories, find_targets
+from samovar.runs.index import Reading, read_many
+from samovar.runs.listing import list_runs
+from samovar.store import LocalStore
+
+Ask = Callable[..., list[object]]
+
+
+@pytest.fixture(autouse=True)
+def own_index(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index from the first run on, in a temporary folder of this test, that trusts files of this moment."""
+    (quick_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(quick_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(index, "LEAST_TO_REMEMBER", 1)
+    monkeypatch.setattr(index, "SETTLED_SECONDS", 0.0)
+    return quick_path / "tmp"
+
+
+@pytest.fixture
+def folders(quick_path: Path) -> list[Path]:
+    for name in "abc":
+        (quick_path / "files" / name).mkdir(parents=True)
+        (quick_path / "files" / name / "text").write_text(name)
+    return sorted((quick_path / "files").iterdir())
+
+
+@pytest.fixture
+def ask(folders: list[Path]) -> Ask:
+    """The texts, and in which folders they were read."""
+
+    def answer(
+        which: list[Path] | None = None, is_lasting: Callable[[object], bool] = lambda text: True
+    ) -> list[object]:
+        read: list[str] = []
+
+        def look(folder: Path) -> str:
+            read.append(folder.name)
+            text = (folder / "text").read_text()
+            if text == "broken":
+                raise ValueError("it is broken")
+            return text
+
+        reading = Reading("texts", ("text",), look, is_lasting)
+        return [*read_many(reading, folders if which is None else which), "".join(read)]
+
+    return answer
+
+
+def test_what_did_not_change_is_not_read_again(folders: list[Path], ask: Ask) -> None:
+    assert ask() == ["a", "b", "c", "abc"]
+    assert ask() == ["a", "b", "c", ""]
+    (folders[1] / "text").write_text("B")
+    assert ask() == ["a", "B", "c", "b"]
+    assert ask() == ["a", "B", "c", ""]
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(folders: list[Path], ask: Ask) -> None:
+    before = (folders[0] / "text").stat()
+    ask()
+    (folders[0] / "text").write_text("A")
+    os.utime(folders[0] / "text", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert ask() == ["A", "b", "c", "a"]
+
+
+def test_a_file_that_was_written_just_now_is_not_trusted(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "SETTLED_SECONDS", 3600.0)
+    assert [ask()[-1], ask()[-1]] == ["abc", "abc"]
+
+
+def test_an_answer_that_depends_on_more_than_files_is_not_remembered(ask: Ask) -> None:
+    ask(is_lasting=lambda text: text != "b")
+    assert ask()[-1] == "b"
+
+
+def test_an_error_is_an_answer_and_is_looked_for_again(folders: list[Path], ask: Ask) -> None:
+    (folders[2] / "text").write_text("broken")
+    for _ in range(2):
+        a, b, error, read = ask()
+        assert (a, b) == ("a", "b")
+        assert isinstance(error, Damaged)
+        assert f"{folders[2]}: cannot be read (ValueError('it is broken'))" in str(error)
+    assert read == "c"
+
+
+def test_fewer_folders_forget_no_others_and_removed_ones_are_forgotten(
+    folders: list[Path], ask: Ask, own_index: Path
+) -> None:
+    ask()
+    (folders[0] / "text").write_text("A")
+    assert ask(folders[:2]) == ["A", "b", "a"]
+    assert ask()[-1] == ""
+    (folders[2] / "text").unlink()
+    folders[2].rmdir()
+    (folders[0] / "text").write_text("again")
+    ask(folders[:2])
+    (kept,) = own_index.rglob("texts-*.npz")
+    assert os.fsencode(folders[2]) not in kept.read_bytes()
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 torn", None])
+def test_a_damaged_or_foreign_index_is_made_anew(ask: Ask, own_index: Path, damage: bytes | None) -> None:
+    ask()
+    (kept,) = own_index.rglob("texts-*.npz")
+    kept.write_bytes(kept.read_bytes()[:-30] if damage is None else damage)
+    assert ask() == ["a", "b", "c", "abc"]
+    assert ask()[-1] == ""
+
+
+def test_few_folders_leave_no_index(ask: Ask, own_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "LEAST_TO_REMEMBER", 4)
+    assert [ask()[-1], ask()[-1]] == ["abc", "abc"]
+    assert list(own_index.rglob("*")) == []
+
+
+# Runs
+
+
+def rows(folder: Path) -> list[list[object]]:
+    listing = list_runs(find_directories([folder]), datetime.now(UTC), columns=["state", "position", "lr", "loss"])
+    return [list(row[1:]) for row in listing.rows]
+
+
+def test_runs_that_go_on_change_or_vanish_are_listed_as_they_are_now(quick_path: Path) -> None:
+    runs = quick_path / "runs"
+    make_run(runs / "a", {"lr": 1}, train_lines([0.5]))
+    make_run(runs / "b", {"lr": 2}, train_lines([0.5]), is_finished=False)
+    for _ in range(2):
+        assert rows(runs) == [["finished", 1, 1, 0.5], ["stopped", 1, 2, 0.5]]
+    with begin(ResultDirectory(LocalStore(runs / "b")), Plan("model", {"lr": 2}, b"script")) as result:
+        result.restore()
+        assert rows(runs)[1] == ["running", 1, 2, 0.5]
+        result.append("metrics.jsonl", train_lines([0.25])[0])
+        result.save({"weights": 1}, 2)
+        assert rows(runs)[1] == ["running", 2, 2, 0.25]
+        result.append("metrics.jsonl", train_lines([0.125])[0])
+        result.finish({"weights": 1}, 3)
+    for _ in range(2):
+        assert rows(runs) == [["finished", 1, 1, 0.5], ["finished", 3, 2, 0.125]]
+    config = runs / "a/model_config.json"
+    config.write_text(json.dumps({"lr": 7}))  # by somebody who should not: still the files are the truth
+    assert rows(runs)[0][2] == 7
+    assert [target.config for target in find_targets([runs])] == [{"lr": 7}, {"lr": 2}]
+    (runs / "a/logs/metrics.jsonl").write_bytes(b"not json\n")
+    listing = list_runs(find_directories([runs]), datetime.now(UTC))
+    assert "a/logs/metrics.jsonl, line 1" in listing.unreadable[0]

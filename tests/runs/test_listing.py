@@ -1,0 +1,139 @@
+"""`ls`: which runs, in which order, with which columns."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.runs.runs import evaluation_lines, make_run, train_lines
+
+from samovar.config.values import MISSING
+from samovar.errors import BadInput
+from samovar.results import Plan, ResultDirectory, begin, open_directory
+from samovar.runs.find import find_directories, find_results
+from samovar.runs.listing import Listing, list_runs, parse_condition
+from samovar.store import LocalStore
+
+RATES = {"a": 0.5, "b": 0.1, "deep/c": 0.01}
+
+
+@pytest.fixture
+def folder(quick_path: Path) -> Path:
+    for number, (name, rate) in enumerate(RATES.items()):
+        lines = [*train_lines([1.0, 0.5 + number / 10], lr=rate), *evaluation_lines("next", [0.6 + number / 10])]
+        make_run(quick_path / name, {"model": {"lr": rate}, "tag": f"t{number}"}, lines, name != "b")
+    make_run(quick_path / "table", {"source": "x.csv"}, kind="table")
+    (quick_path / "notes").mkdir()
+    return quick_path
+
+
+def names(listing: Listing, folder: Path) -> list[str]:
+    return [os.path.relpath(row[0], folder) for row in listing.rows]
+
+
+def listed(folder: Path, **options: list[str]) -> Listing:
+    return list_runs(find_directories([folder]), datetime.now(UTC), **options)
+
+
+def test_every_result_below_a_folder_is_listed_with_its_state_and_metrics(folder: Path) -> None:
+    listing = listed(folder)
+    assert listing.columns == ["name", "state", "kind", "age", "metric.loss", "metric.next.auc"]
+    assert names(listing, folder) == ["a", "b", "deep/c", "table"]
+    assert [row[1:3] for row in listing.rows] == [
+        ["finished", "model"], ["stopped", "model"], ["finished", "model"], ["finished", "table"],
+    ]  # fmt: skip
+    assert [row[5] for row in listing.rows] == [0.6, 0.7, 0.8, MISSING]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (["lr>0.05"], ["a", "b"]),
+        (["lr>0.05", "state=finished"], ["a"]),
+        (["state != finished"], ["b"]),
+        (["auc >= 0.7"], ["b", "deep/c"]),
+        (["name~*/deep/*"], ["deep/c"]),
+        (["tag=t2"], ["deep/c"]),
+        (["kind=table"], ["table"]),
+        (["model.lr=1e-1"], ["b"]),
+    ],
+)
+def test_conditions_choose_runs(folder: Path, where: list[str], expected: list[str]) -> None:
+    assert names(listed(folder, where=where), folder) == expected
+
+
+def test_runs_are_sorted_by_any_column_and_those_without_it_come_last(folder: Path) -> None:
+    assert names(listed(folder, sort=["-auc"]), folder) == ["deep/c", "b", "a", "table"]
+    assert names(listed(folder, sort=["state", "lr"]), folder) == ["deep/c", "a", "table", "b"]
+
+
+def test_columns_are_facts_keys_and_metrics(folder: Path) -> None:
+    listing = listed(folder, columns=["state", "lr", "auc"])
+    assert listing.columns == ["name", "state", "config.model.lr", "metric.next.auc"]
+    with pytest.raises(BadInput, match=r"column 'stae': no run has it.*did you mean 'state'"):
+        listed(folder, columns=["stae"])
+    with pytest.raises(BadInput, match=r"column 'lrr'.*did you mean 'lr'"):
+        listed(folder, where=["lrr>1"])
+
+
+@pytest.mark.parametrize("text", ["lr", "=3", "lr>", "", ">"])
+def test_a_condition_that_is_none_is_told_how_to_be_written(text: str) -> None:
+    with pytest.raises(BadInput, match="expected a column, one of"):
+        parse_condition(text)
+
+
+@given(
+    st.one_of(st.integers(), st.floats(allow_nan=False), st.text()), st.floats(allow_nan=False, allow_infinity=False)
+)
+def test_a_condition_and_its_opposite_never_both_hold(found: object, bound: float) -> None:
+    for sign, opposite in (("<", ">="), (">", "<="), ("=", "!=")):
+        one, other = (parse_condition(f"x{each}{bound!r}").holds(found) for each in (sign, opposite))
+        assert not (one and other)
+        assert one or other or isinstance(found, str)
+
+
+def test_a_killed_run_is_dead_and_a_living_one_runs(quick_path: Path) -> None:
+    code = (
+        "import os, sys; from samovar.results import *; from samovar.store import LocalStore\n"
+        "begin(ResultDirectory(LocalStore(sys.argv[1])), Plan('walk', {}))\nos._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, quick_path / "killed"], check=False).returncode == 9
+    with begin(ResultDirectory(LocalStore(quick_path / "living")), Plan("walk", {})):
+        assert [row[1] for row in listed(quick_path).rows] == ["dead", "running"]
+    assert open_directory(quick_path / "killed").describe_state().startswith("dead: process")
+
+
+def test_an_unreadable_run_does_not_hide_the_others(folder: Path) -> None:
+    (folder / "a/logs/metrics.jsonl").write_bytes(b"not json\n")
+    listing = listed(folder)
+    assert [row[1] for row in listing.rows] == ["unreadable", "stopped", "finished", "finished"]
+    assert "a/logs/metrics.jsonl, line 1" in listing.unreadable[0]
+
+
+def test_the_age_is_since_the_run_last_said_something(folder: Path) -> None:
+    later = datetime.now(UTC) + timedelta(hours=5)
+    ages = [row[3] for row in list_runs(find_directories([folder / "a"]), later).rows]
+    assert ages == pytest.approx([5 * 3600], abs=60)
+
+
+def test_results_inside_a_result_are_found_but_not_what_it_is_made_of(quick_path: Path) -> None:
+    make_run(quick_path / "experiment", {"grid": 1})
+    make_run(quick_path / "experiment/one", {"lr": 1})
+    make_run(quick_path / "experiment/external_stuff/theirs", {"lr": 1})
+    found = [path.relative_to(quick_path).as_posix() for path in find_results(quick_path)]
+    assert found == ["experiment", "experiment/one"]
+    with pytest.raises(BadInput, match="no result directory there or below"):
+        find_directories([quick_path / "experiment/one/logs"])
+
+
+def test_ten_times_more_runs_than_a_worker_takes_come_in_order(quick_path: Path) -> None:
+    """In a process of its own: one that has threads, as this one may, does not fork."""
+    code = (
+        "import sys; from pathlib import Path; from samovar.runs.index import map_many\n"
+        "assert map_many(str, list(range(2600))) == list(map(str, range(2600)))"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

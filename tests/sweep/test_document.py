@@ -1,0 +1,73 @@
+"""Changes from grids, lists and ranges; and what a wrong document is told."""
+
+import math
+from typing import Any
+
+import pytest
+
+from samovar.errors import ConfigError, UnknownKey
+from samovar.sweep.document import Experiment, list_changes
+
+RANGES = {
+    "lr": {"log_uniform": [1e-4, 1e-1]},
+    "dropout": {"uniform": [0.0, 0.5]},
+    "dim": {"int": [2, 5]},
+    "arch": {"choice": ["wide", "deep"]},
+}
+
+
+def changes(**document: Any) -> list[dict[str, Any]]:
+    return list_changes(Experiment.load({"base": {}, **document}, "exp.json"))
+
+
+def test_a_grid_is_every_combination_and_each_change_stands_once() -> None:
+    assert changes(grid={"lr": [1, 2], "dim": [8, 16]}, list=[{"dim": 16, "lr": 1}, {"arch": "deep"}]) == [
+        {"lr": 1, "dim": 8},
+        {"dim": 16, "lr": 1},
+        {"lr": 2, "dim": 8},
+        {"lr": 2, "dim": 16},
+        {"arch": "deep"},
+    ]
+
+
+def test_without_changes_the_base_is_the_only_part() -> None:
+    assert changes() == [{}]
+
+
+def test_random_samples_stay_in_their_ranges() -> None:
+    drawn = changes(random={"count": 300, "values": RANGES})
+    assert len(drawn) == 300
+    assert {type(each["dim"]) for each in drawn} == {int}
+    assert {each["dim"] for each in drawn} == {2, 3, 4, 5}
+    assert {each["arch"] for each in drawn} == {"wide", "deep"}
+    assert all(0.0 <= each["dropout"] <= 0.5 for each in drawn)
+    assert all(1e-4 <= each["lr"] <= 1e-1 for each in drawn)
+    decades = [math.floor(math.log10(each["lr"])) for each in drawn]
+    assert all(60 < decades.count(decade) < 140 for decade in (-4, -3, -2))
+
+
+def test_more_samples_and_more_keys_keep_those_that_were_there() -> None:
+    few = changes(random={"count": 3, "values": {"lr": RANGES["lr"]}})
+    many = changes(random={"count": 5, "values": RANGES})
+    assert [each["lr"] for each in many[:3]] == [each["lr"] for each in few]
+    assert changes(random={"count": 3, "seed": 1, "values": {"lr": RANGES["lr"]}}) != few
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"int": [1, 2], "choice": [1]}, "found choice and int, expected one of"),
+        ({}, "found nothing, expected one of"),
+        ({"uniform": [2, 1]}, "expected the lower first"),
+        ({"log_uniform": [0, 1]}, "expected numbers above zero"),
+        ({"choice": []}, "found an empty list"),
+    ],
+)
+def test_a_range_that_cannot_be_drawn_from_is_told(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        changes(random={"count": 1, "values": {"lr": values}})
+
+
+def test_an_unknown_key_is_told_with_the_nearest() -> None:
+    with pytest.raises(UnknownKey, match="did you mean 'grid'"):
+        changes(gird={})
