@@ -17,8 +17,8 @@ from benchmarks.contest.report import Bar, Promise, Report, Section
 from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import interleave, time_call
 
-from samovar.results import Plan, ResultDirectory, begin
-from samovar.runs.summary import LOG
+from samovar.results import ResultDirectory, ResultPlan, begin
+from samovar.results.artifacts import METRICS_LOG
 from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
 
@@ -64,13 +64,13 @@ def make_runs(folder: Path, count: int) -> None:
 
 
 def make_run(folder: Path, config: Mapping[str, Any]) -> None:
-    with begin(ResultDirectory(LocalStore(folder)), Plan("model", config, b"script")) as result:
+    with begin(ResultDirectory(LocalStore(folder)), ResultPlan("model", config, b"script")) as result:
         result.restore()
         for hour in range(NUM_HOURS):
             place = {"uri": hour, "num_examples": 320}
-            result.append(LOG, {"kind": "train", **place, "name": f"hour {hour}", "loss": 1 / (hour + 1)})
+            result.append(METRICS_LOG, {"kind": "train", **place, "name": f"hour {hour}", "loss": 1 / (hour + 1)})
             quality = {"auc": 0.5 + hour / 100, "log_loss": 0.6, "calibration": 1.0}
-            result.append(LOG, {"kind": "evaluation", **place, "name": "next", "shift": 1, **quality})
+            result.append(METRICS_LOG, {"kind": "evaluation", **place, "name": "next", "shift": 1, **quality})
         result.save({"weights": 1}, NUM_HOURS)
         result.finish({"weights": 1}, NUM_HOURS)
 

@@ -22,7 +22,7 @@ from benchmarks.contest.rounds import interleave, time_call
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.results.state import read_state, write_state
 from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
@@ -99,7 +99,7 @@ def write_tofile(arrays: Mapping[str, NDArray[np.float32]], path: Path) -> None:
 @contextmanager
 def in_result(tree: Tree, folder: Path) -> Iterator[Act]:
     directory = ResultDirectory(LocalStore(folder / "result"))
-    with begin(directory, Plan("benchmark", {}), heartbeat_seconds=None) as result:
+    with begin(directory, ResultPlan("benchmark", {}), heartbeat_seconds=None) as result:
         result.restore()
         yield partial(result.save, tree, {"step": 1})
 

@@ -121,9 +121,9 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> array(uint8_t* data, size_t size, nb::han
 }
 
 // One decoded minibatch: sections of the arena, and what each piece is.
-class DecodedRow {
+class DecodedMinibatches {
 public:
-    DecodedRow(nb::object source, const uint8_t* bytes, std::shared_ptr<const CellDecoder> decoder,
+    DecodedMinibatches(nb::object source, const uint8_t* bytes, std::shared_ptr<const CellDecoder> decoder,
                std::unique_ptr<Lent> lent)
         : source_(std::move(source)), bytes_(bytes), decoder_(std::move(decoder)), pool_(lent->pool),
           data_(lent->block.data), owner_(own(std::move(lent))) {}
@@ -182,14 +182,14 @@ public:
     }
 
     // The same, in memory of its own but for what lies in the source.
-    DecodedRow* copy() const {
+    DecodedMinibatches* copy() const {
         std::unique_ptr<Lent> lent;
         {
             nb::gil_scoped_release release;
             lent = std::make_unique<Lent>(pool_, arena().size_bytes);
             std::memcpy(lent->block.data, data_, arena().size_bytes);
         }
-        return new DecodedRow(source_, bytes_, decoder_, std::move(lent));
+        return new DecodedMinibatches(source_, bytes_, decoder_, std::move(lent));
     }
 
 private:
@@ -210,11 +210,11 @@ private:
 };
 
 // Decodes minibatch after minibatch; their memory comes back to its pool when nobody uses it any more.
-class RowDecoder {
+class MinibatchDecoder {
 public:
-    explicit RowDecoder(size_t kept_bytes) : pool_(std::make_shared<BlockPool>(kept_bytes)) {}
+    explicit MinibatchDecoder(size_t kept_bytes) : pool_(std::make_shared<BlockPool>(kept_bytes)) {}
 
-    DecodedRow* decode(
+    DecodedMinibatches* decode(
         nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places,
         size_t max_bytes, bool are_checked, bool may_map) {
         ByteBuffer bytes(source);
@@ -229,7 +229,7 @@ public:
             lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
             decoder->run(lent->block.data, are_checked);
         }
-        return new DecodedRow(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
+        return new DecodedMinibatches(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
     }
 
     // Never waits for Python: nothing inside needs it. So the garbage collector may call it, on any thread.
@@ -260,29 +260,29 @@ void bind_cell(nb::module_& m) {
     m.def("encode_bag", &encode_bag, "ids"_a.noconvert(), "lengths"_a.noconvert(), "codec"_a, "level"_a,
           "A cell of ids, as distinct ids and positions where that is smaller.");
     m.def("encode_opaque", &encode_opaque, "data"_a.none(), "codec"_a, "level"_a, "A cell of plain bytes.");
-    nb::class_<DecodedRow>(m, "DecodedRow", "One minibatch: sections of memory, cut into pieces, and a tuple a cell.")
-        .def_prop_ro("words", &DecodedRow::words, nb::rv_policy::automatic)
-        .def_prop_ro("ints", &DecodedRow::ints, nb::rv_policy::automatic)
-        .def_prop_ro("floats", &DecodedRow::floats, nb::rv_policy::automatic)
-        .def_prop_ro("bytes", &DecodedRow::bytes, nb::rv_policy::automatic)
-        .def_prop_ro("word_sizes", &DecodedRow::word_sizes)
-        .def_prop_ro("int_sizes", &DecodedRow::int_sizes)
-        .def_prop_ro("float_sizes", &DecodedRow::float_sizes)
-        .def_prop_ro("byte_sizes", &DecodedRow::byte_sizes)
-        .def_prop_ro("mapped_words", &DecodedRow::mapped_words, nb::for_getter(nb::sig("def mapped_words(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_ints", &DecodedRow::mapped_ints, nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_floats", &DecodedRow::mapped_floats, nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_bytes", &DecodedRow::mapped_bytes, nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")), "Pieces left where they lie in the source: first items, and the ones after the last.")
-        .def_prop_ro("cells", &DecodedRow::cells,
+    nb::class_<DecodedMinibatches>(m, "DecodedMinibatches", "One minibatch: sections of memory, cut into pieces, and a tuple a cell.")
+        .def_prop_ro("words", &DecodedMinibatches::words, nb::rv_policy::automatic)
+        .def_prop_ro("ints", &DecodedMinibatches::ints, nb::rv_policy::automatic)
+        .def_prop_ro("floats", &DecodedMinibatches::floats, nb::rv_policy::automatic)
+        .def_prop_ro("bytes", &DecodedMinibatches::bytes, nb::rv_policy::automatic)
+        .def_prop_ro("word_sizes", &DecodedMinibatches::word_sizes)
+        .def_prop_ro("int_sizes", &DecodedMinibatches::int_sizes)
+        .def_prop_ro("float_sizes", &DecodedMinibatches::float_sizes)
+        .def_prop_ro("byte_sizes", &DecodedMinibatches::byte_sizes)
+        .def_prop_ro("mapped_words", &DecodedMinibatches::mapped_words, nb::for_getter(nb::sig("def mapped_words(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_ints", &DecodedMinibatches::mapped_ints, nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_floats", &DecodedMinibatches::mapped_floats, nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_bytes", &DecodedMinibatches::mapped_bytes, nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")), "Pieces left where they lie in the source: first items, and the ones after the last.")
+        .def_prop_ro("cells", &DecodedMinibatches::cells,
                      nb::for_getter(nb::sig("def cells(self) -> tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
                      "Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.")
-        .def("gather", &DecodedRow::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
+        .def("gather", &DecodedMinibatches::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
              "Plain ids of all cells of distinct ids, end to end, and their sizes.")
-        .def("copy", &DecodedRow::copy, nb::rv_policy::take_ownership,
+        .def("copy", &DecodedMinibatches::copy, nb::rv_policy::take_ownership,
              "The same, in memory of its own but for what was left in the source.");
-    nb::class_<RowDecoder>(m, "RowDecoder", "Decodes the cells of one minibatch in one call.")
+    nb::class_<MinibatchDecoder>(m, "MinibatchDecoder", "Decodes the cells of one minibatch in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
-        .def("decode", &RowDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, "may_map"_a, nb::rv_policy::take_ownership,
+        .def("decode", &MinibatchDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, "may_map"_a, nb::rv_policy::take_ownership,
              "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.")
-        .def("close", &RowDecoder::close, "No source is read any more when this returns; a later decode is a RuntimeError.");
+        .def("close", &MinibatchDecoder::close, "No source is read any more when this returns; a later decode is a RuntimeError.");
 }

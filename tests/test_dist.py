@@ -22,7 +22,7 @@ import samovar
 from samovar.native import hash_bytes
 
 table = samovar.open_table("clicks")
-reveal_type(table.num_rows)
+reveal_type(table.num_minibatches)
 reveal_type(hash_bytes(b"x"))
 """
 

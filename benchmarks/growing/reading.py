@@ -15,7 +15,7 @@ from benchmarks.loaders.base import BATCH_SIZE, touch
 from benchmarks.loaders.tables import to_batch, write_table
 
 from samovar.store import LocalStore
-from samovar.tables import Table
+from samovar.tables import ReadOptions, Table
 
 COLUMNS = [column.name for column in SCHEMA.columns]
 
@@ -67,6 +67,6 @@ def _try(size: int, table: Table, columns: Sequence[str], num_parsers: int) -> T
 
 
 def _read(table: Table, columns: Sequence[str], num_parsers: int) -> None:
-    with table.read(columns, num_parsers=num_parsers) as records:
+    with table.read(columns, options=ReadOptions(num_parsers=num_parsers)) as records:
         for record in records:
             touch(to_batch(record))

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.loaders.base import touch
 from benchmarks.loaders.tables import to_batch
 
-from samovar.tables import open_table
+from samovar.tables import ReadOptions, open_table
 
 FIELDS = ("RssAnon", "RssFile")
 SECONDS_PER_RECORD = 0.002
@@ -24,7 +24,7 @@ def main(folder: str, max_cache_size: int) -> None:
     touch(to_batch(next(table.read(stop=1))))
     before = _memory_bytes()
     peak = before
-    for number, record in enumerate(table.read(max_cache_size=max_cache_size)):
+    for number, record in enumerate(table.read(options=ReadOptions(max_cache_size=max_cache_size))):
         touch(to_batch(record))
         time.sleep(SECONDS_PER_RECORD)
         if number % RECORDS_PER_LOOK == 0:

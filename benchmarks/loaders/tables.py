@@ -12,6 +12,7 @@ from samovar.tables import (
     Compression,
     Manifest,
     Minibatch,
+    ReadOptions,
     Record,
     Table,
     commit_manifest,
@@ -34,7 +35,7 @@ def read_first(store: Store) -> Iterator[Batch]:
 
 
 def read_table(table: Table, num_parsers: int | None = None) -> Iterator[Batch]:
-    with table.read(num_parsers=num_parsers) as records:
+    with table.read(options=ReadOptions(num_parsers=num_parsers)) as records:
         yield from map(to_batch, records)
 
 

@@ -44,7 +44,7 @@ def main(folder: Path, num_batches: int) -> None:
     features = learner.required_features()
     assert features is not None
     with Loader(features, ["label"]) as loader:
-        rows = range(table.num_rows)
+        rows = range(table.num_minibatches)
         reading = loader.read(Uri(0, "all", TableStream(table, rows), 0, len(rows), 0))
         for _ in sys.stdin:
             records = list(islice(reading, num_batches))

@@ -26,11 +26,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree
 
-from samovar.callbacks.logs import METRICS_LOG
-from samovar.errors import NotOurs
+from samovar.errors import NotAResult
 from samovar.provenance.contract import compare, contract_of
 from samovar.results import open_directory
-from samovar.results.artifacts import read_log
+from samovar.results.artifacts import METRICS_LOG, read_log
 from samovar.scoring.quality import measure
 from samovar.store import LocalStore
 from samovar.tables import open_table
@@ -98,7 +97,7 @@ def train_with_kills(folder: Path, num_hours: int) -> None:
 def describe_safe_point(root: Path) -> str:
     try:
         return f"{open_directory(root).load_model().position['next_uri']} hours are safe in its snapshot"
-    except NotOurs:
+    except NotAResult:
         return "nothing is safe yet"
 
 

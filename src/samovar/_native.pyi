@@ -19,7 +19,7 @@ def encode_bag(ids: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='
 def encode_opaque(data: object | None, codec: int, level: int) -> bytes:
     """A cell of plain bytes."""
 
-class DecodedRow:
+class DecodedMinibatches:
     """
     One minibatch: sections of memory, cut into pieces, and a tuple a cell.
     """
@@ -72,15 +72,15 @@ class DecodedRow:
     def gather(self) -> tuple[Any, list[int]]:
         """Plain ids of all cells of distinct ids, end to end, and their sizes."""
 
-    def copy(self) -> DecodedRow:
+    def copy(self) -> DecodedMinibatches:
         """The same, in memory of its own but for what was left in the source."""
 
-class RowDecoder:
+class MinibatchDecoder:
     """Decodes the cells of one minibatch in one call."""
 
     def __init__(self, kept_bytes: int) -> None: ...
 
-    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool, may_map: bool) -> DecodedRow:
+    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool, may_map: bool) -> DecodedMinibatches:
         """
         The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
         """

@@ -7,15 +7,15 @@
     │   ├── UnknownColumn (LookupError)  a table has no such column
     │   ├── BadInput      (ValueError)   data or arguments of the wrong kind
     │   ├── BadPath       (ValueError)   a path that would leave its store, or that no disk can hold
-    │   ├── NotOurs       (ValueError)   a directory or file that Samovar did not make
+    │   ├── NotAResult       (ValueError)   a directory or file that Samovar did not make
     │   ├── Conflict      (ValueError)   the directory already belongs to another config or script
     │   └── LeaseHeld                    somebody else works in this directory now
     ├── StoreError                    a disk that is full, forbidden, broken or gone
     │   ├── NotFound      (LookupError)  no such file in the store
     │   ├── AlreadyExists                create-if-absent found a file
     │   └── LeaseLost                    another process took the directory over: nothing more may be committed
-    ├── Damaged           (ValueError)   bytes that are not the bytes that were written
-    ├── QueueGone                     the queue's database cannot be reached, or is none
+    ├── CorruptData           (ValueError)   bytes that are not the bytes that were written
+    ├── QueueUnavailable                     the queue's database cannot be reached, or is none
     ├── Diverged          (ArithmeticError) a loss or a weight that is no finite number any more
     └── Stopped                       exit code 75: stopped on request, can be resumed
 
@@ -55,7 +55,7 @@ class BadPath(UserError, ValueError):
     pass
 
 
-class NotOurs(UserError, ValueError):
+class NotAResult(UserError, ValueError):
     pass
 
 
@@ -83,11 +83,11 @@ class LeaseLost(StoreError):
     pass
 
 
-class Damaged(SamovarError, ValueError):
+class CorruptData(SamovarError, ValueError):
     pass
 
 
-class QueueGone(SamovarError):
+class QueueUnavailable(SamovarError):
     pass
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from samovar import brewing
 from samovar.brewing import brew as stage
-from samovar.brewing.brew import Brewed
+from samovar.brewing.brew import BrewResult
 from samovar.brewing.order import DATE, GRANULAR
 from samovar.brewing.recipe import Recipe
 from samovar.cli.brew import brew as brew_command
-from samovar.errors import BadInput, ConfigError, Conflict, LeaseHeld, NotOurs, UnknownKey
+from samovar.errors import BadInput, ConfigError, Conflict, LeaseHeld, NotAResult, UnknownKey
 from samovar.hours import show_hour
 from samovar.results import open_directory
 from samovar.store import LocalStore, take_lease
@@ -35,7 +35,7 @@ def write_rows(folder: Path, times: list[int], name: str = "rows.parquet") -> No
     parquet.write_table(pa.table({"time": times, "id": ids}), folder / name)
 
 
-def run(folder: Path, append: bool = False, result: str = "table", **keys: Any) -> Brewed:
+def run(folder: Path, append: bool = False, result: str = "table", **keys: Any) -> BrewResult:
     tree = {**RECIPE, **keys}
     return stage.brew(Recipe.load(tree, "recipe.json"), tree, folder, folder / result, append=append)
 
@@ -116,7 +116,7 @@ def test_a_failure_leaves_its_directory_to_a_mended_source_or_recipe(tmp_path: P
         (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n,2\n")
         with pytest.raises(BadInput, match="the time is null"):
             run(tmp_path, append, source="rows.csv")
-        with pytest.raises(NotOurs, match="has no version yet"):
+        with pytest.raises(NotAResult, match="has no version yet"):
             open_table(tmp_path / "table")
         assert [path.name for path in (tmp_path / "table").glob("[!.]*")] == ["external_stuff"]
     (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n")
@@ -153,7 +153,11 @@ def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) ->
         assert done.tally is not None
         assert (done.version, done.tally.num_rows) == (version, 0)
         table = open_table(tmp_path / "table")
-        assert (table.complete_until, table.num_rows, list(table.hours)) == (NOON + (stop - 12) * 3600, 1, [NOON])
+        assert (table.complete_until, table.num_minibatches, list(table.hours)) == (
+            NOON + (stop - 12) * 3600,
+            1,
+            [NOON],
+        )
         with pytest.raises(BadInput, match=rf"is complete until 2021-01-01T{stop}:00 already, and found no rows"):
             run(tmp_path, append=True, **keys)
     with pytest.raises(BadInput, match=r"quiet.jsonl: no rows, or none"):  # until when would it be complete?
@@ -161,7 +165,7 @@ def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) ->
     write_rows(tmp_path, [NOON + 4 * 3600])
     assert run(tmp_path, append=True).version == 5
     assert times_in(tmp_path) == [[NOON], [NOON + 4 * 3600]]
-    assert [record.row for record in open_table(tmp_path / "table").read_rows([1, 0])] == [1, 0]
+    assert [record.number for record in open_table(tmp_path / "table").read_minibatches([1, 0])] == [1, 0]
 
 
 def test_what_a_look_at_the_source_may_mend_is_told(tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ from samovar.callbacks import (
     TimingLog,
     TtlFilter,
 )
-from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.runner import Callback, Run
 from samovar.store import MemoryStore
 from samovar.testing import CallbackContract
 
 
 def open_result() -> OpenResult:
-    result = begin(ResultDirectory(MemoryStore()), Plan("model", {}), heartbeat_seconds=None)
+    result = begin(ResultDirectory(MemoryStore()), ResultPlan("model", {}), heartbeat_seconds=None)
     result.restore()
     return result
 

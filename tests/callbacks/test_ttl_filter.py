@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from samovar.callbacks import MetricsLog, TtlFilter
-from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner, Uri
 from samovar.runner.learner import find_hash_tables
 from samovar.runner.uri import UriList
@@ -96,7 +96,7 @@ def train(hours: list[list[int]], frequency: int) -> tuple[Tables, list[dict[str
 
 
 def open_result() -> OpenResult:
-    result = begin(ResultDirectory(MemoryStore()), Plan("model", {}), heartbeat_seconds=None)
+    result = begin(ResultDirectory(MemoryStore()), ResultPlan("model", {}), heartbeat_seconds=None)
     result.restore()
     return result
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samovar.results import Plan, ResultDirectory, Source, begin, open_directory
+from samovar.results import ResultDirectory, ResultPlan, Source, begin, open_directory
 from samovar.store import LocalStore
 
 
@@ -39,7 +39,7 @@ def on_a_terminal(*arguments: object, terminal: str = "dumb") -> str:
 
 def make_result(folder: Path, config: dict[str, Any], *sources: Path) -> None:
     origins = [Source("source", str(source), open_directory(source).id) for source in sources]
-    plan = Plan("model", config, b"script", sources=origins)
+    plan = ResultPlan("model", config, b"script", sources=origins)
     with begin(ResultDirectory(LocalStore(folder)), plan) as result:
         result.restore()
         result.finish({"w": [1, 2]}, {"hour": 3})
@@ -83,13 +83,13 @@ def test_show_tells_status_holder_config_chain_and_sizes(tmp_path: Path) -> None
 
 
 def test_show_names_who_holds_a_directory(tmp_path: Path) -> None:
-    with begin(ResultDirectory(LocalStore(tmp_path)), Plan("model", {})):
+    with begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {})):
         assert f"running, held by process {os.getpid()} on " in samovar("show", tmp_path).stdout
 
 
 def test_show_tells_why_a_run_failed(tmp_path: Path) -> None:
     said = "no more tea in [/x], [bold] or [a, b] :tea:"
-    with pytest.raises(RuntimeError), begin(ResultDirectory(LocalStore(tmp_path)), Plan("model", {})):
+    with pytest.raises(RuntimeError), begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {})):
         raise RuntimeError(said)
     assert f"RuntimeError: {said}" in samovar("show", tmp_path).stdout
 

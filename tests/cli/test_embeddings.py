@@ -9,7 +9,7 @@ import torch
 
 from samovar import Bag, HashEmbedding
 from samovar.embeddings import HashAdagrad, final_state
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 
 
@@ -19,7 +19,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def write_model(path: Path, model: torch.nn.Module | None) -> None:
-    with begin(ResultDirectory(LocalStore(path)), Plan("model", config={})) as result:
+    with begin(ResultDirectory(LocalStore(path)), ResultPlan("model", config={})) as result:
         result.restore()
         result.finish({"model": final_state(model)} if model else {"weights": [1.0]}, 1)
 

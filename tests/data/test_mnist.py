@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samovar.data import MNIST
-from samovar.errors import BadInput, NotOurs
+from samovar.errors import BadInput, NotAResult
 
 
 def test_images_and_labels_are_found_by_id(mnist_path: Path) -> None:
@@ -26,5 +26,5 @@ def test_what_is_not_there_is_named(mnist_path: Path, tmp_path: Path) -> None:
         _ = MNIST(tmp_path).ids
     for data in (b"", b"\0\0\x07\x01", b"\0\0\x08\x01\0\0\0\x09abc", b"\x1f\x8bnot gzip"):
         (tmp_path / "train-images-idx3-ubyte").write_bytes(data)
-        with pytest.raises(NotOurs, match="IDX"):
+        with pytest.raises(NotAResult, match="IDX"):
             _ = MNIST(tmp_path).ids

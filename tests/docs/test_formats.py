@@ -14,7 +14,7 @@ from tests.docs.readers import result_directory, snapshot, tensor_table
 import samovar
 from samovar.brewing.brew import brew
 from samovar.brewing.recipe import Recipe
-from samovar.results import Plan, ResultDirectory, Source, begin
+from samovar.results import ResultDirectory, ResultPlan, Source, begin
 from samovar.store import LocalStore
 
 RECIPE: dict[str, Any] = {
@@ -135,7 +135,7 @@ STATE: dict[str, Any] = {
 def make_unfinished(folder: Path) -> ResultDirectory:
     """Two snapshots, with a log, and a line that was lost."""
     directory = ResultDirectory(LocalStore(folder))
-    with contextlib.suppress(KeyboardInterrupt), begin(directory, Plan("walk", {"seed": 1})) as result:
+    with contextlib.suppress(KeyboardInterrupt), begin(directory, ResultPlan("walk", {"seed": 1})) as result:
         result.restore()
         for number in range(2):
             result.append("metrics.jsonl", {"number": number})
@@ -158,7 +158,7 @@ def test_another_reader_of_result_directories(quick_path: Path) -> None:
     directory = make_unfinished(quick_path / "walk")
     page = result_directory.Directory(quick_path / "walk")
     assert not page.is_finished
-    with begin(directory, Plan("walk", {"seed": 1})) as result:
+    with begin(directory, ResultPlan("walk", {"seed": 1})) as result:
         result.restore()
         result.finish(STATE, {"next": 2})
     assert page.is_finished
@@ -186,7 +186,7 @@ def test_another_reader_computes_the_same_ids(quick_path: Path) -> None:
         Source("source[1]", "second", "67"),
     ]
     for name, kind in (("walk", "walk"), ("stage", "stage:walk")):
-        plan = Plan(kind, config, b"script", {"words.txt": b"words"}, sources)
+        plan = ResultPlan(kind, config, b"script", {"words.txt": b"words"}, sources)
         with begin(ResultDirectory(LocalStore(quick_path / name)), plan) as result:
             result.restore()
             result.finish(None, 1)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.queue.fleet import run_here, toy_task
 
-from samovar.errors import BadInput, ConfigError, Conflict, NotOurs, QueueGone
+from samovar.errors import BadInput, ConfigError, Conflict, NotAResult, QueueUnavailable
 from samovar.queue import Outcome, Queue, Worker, make_task, open_queue, rebuild, worker_name
 from samovar.queue.task import make_command
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 
 
@@ -43,7 +43,7 @@ def test_a_finished_directory_counts_as_done_at_once(queue: Queue, quick_path: P
     script.write_text("")
     sources = [str((quick_path / name).resolve()) for name in ("data", "more")]
     kept = {"steps": 2, "source": sources, "files": None, "num_threads": 3}
-    with begin(ResultDirectory(LocalStore(quick_path / "results/a")), Plan("toy", kept)) as result:
+    with begin(ResultDirectory(LocalStore(quick_path / "results/a")), ResultPlan("toy", kept)) as result:
         result.restore()
         result.finish(None, 2)
     [added] = queue.add([make_task(config, kind="run", script=script)])
@@ -56,7 +56,7 @@ def test_a_finished_directory_of_another_config_does_not_count(queue: Queue, qui
     config, script = quick_path / "a.json", quick_path / "stage.py"
     config.write_text('{"steps": 3}')
     script.write_text("")
-    with begin(ResultDirectory(LocalStore(quick_path / "a")), Plan("toy", {"steps": 2})) as result:
+    with begin(ResultDirectory(LocalStore(quick_path / "a")), ResultPlan("toy", {"steps": 2})) as result:
         result.restore()
         result.finish(None, 2)
     [added] = queue.add([make_task(config, kind="run", script=script)])
@@ -96,10 +96,10 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
     ]
     queue.add(tasks)
     run_here(queue)
-    with begin(ResultDirectory(LocalStore(runs / "stopped")), Plan("model", {"steps": 2}, script=b"")):
+    with begin(ResultDirectory(LocalStore(runs / "stopped")), ResultPlan("model", {"steps": 2}, script=b"")):
         pass
     for kind in ("PytorchTrainer", "table"):  # of calls from Python
-        with begin(ResultDirectory(LocalStore(runs / kind)), Plan(kind, {"seed": 1})):
+        with begin(ResultDirectory(LocalStore(runs / kind)), ResultPlan(kind, {"seed": 1})):
             pass
     new = open_queue(f"sqlite:///{quick_path}/new.db", is_new=True)
     assert rebuild(new, [quick_path], max_attempts=3) == {"done": 1, "failed": 1, "waiting": 1, "left out": 2}
@@ -123,7 +123,7 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
 def test_rebuilding_passes_over_what_it_cannot_read(quick_path: Path) -> None:
     queue = open_queue(f"sqlite:///{quick_path}/queue.db", is_new=True)
     for name in ("a", "b"):
-        with begin(ResultDirectory(LocalStore(quick_path / name)), Plan("model", {"steps": 2}, script=b"")):
+        with begin(ResultDirectory(LocalStore(quick_path / name)), ResultPlan("model", {"steps": 2}, script=b"")):
             pass
     stray = quick_path / "a/external_stuff/tool"
     stray.mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_the_command_that_made_a_rebuilt_job_takes_its_place(quick_path: Path) -
     ):
         result = ResultDirectory(LocalStore(quick_path / kind))
         lineage = {"train": "model", "predict": "prediction", "brew": "table", "run": "stage:s"}[kind]
-        with begin(result, Plan(lineage, kept, script=b"")):
+        with begin(result, ResultPlan(lineage, kept, script=b"")):
             pass
         (quick_path / f"{kind}.json").write_text(json.dumps(asked))
         (quick_path / "s.py").touch()
@@ -218,7 +218,7 @@ def test_what_cannot_be_added_is_told(quick_path: Path) -> None:
 
 
 def test_a_wrong_address_is_told(quick_path: Path) -> None:
-    with pytest.raises(NotOurs, match="there is no queue"):
+    with pytest.raises(NotAResult, match="there is no queue"):
         open_queue(f"sqlite:///{quick_path}/none.db")
     with pytest.raises(BadInput, match="is no address of a database"):
         open_queue("queue.db")
@@ -229,10 +229,10 @@ def test_a_wrong_address_is_told(quick_path: Path) -> None:
     with pytest.raises(BadInput, match="found no folder"):
         open_queue(f"sqlite:///{quick_path}/none/queue.db", is_new=True)
     (quick_path / "text.db").write_text("no database at all" * 100)
-    with pytest.raises(QueueGone, match="expected an SQLite file"):
+    with pytest.raises(QueueUnavailable, match="expected an SQLite file"):
         open_queue(f"sqlite:///{quick_path}/text.db", is_new=True)
-    with pytest.raises(QueueGone, match="cannot be used"):
+    with pytest.raises(QueueUnavailable, match="cannot be used"):
         open_queue("postgresql://nobody@/none?host=/nowhere", patience_seconds=0.1)
     (quick_path / "empty.db").touch()
-    with pytest.raises(NotOurs, match="there is no queue"):
+    with pytest.raises(NotAResult, match="there is no queue"):
         open_queue(f"sqlite:///{quick_path}/empty.db")

@@ -25,7 +25,7 @@ from tests.queue.fleet import (
 from tests.queue.postgres import PostgresServer
 from tests.waiting import wait_until
 
-from samovar.errors import QueueGone
+from samovar.errors import QueueUnavailable
 from samovar.queue import Outcome, Queue, Task, Worker, open_queue, worker_name
 from samovar.queue.database import Database
 from samovar.results import open_directory
@@ -298,7 +298,7 @@ def test_a_database_file_that_goes_away_stops_the_job_and_loses_nothing(sqlite_u
     assert worker.exitcode == 1
     assert not (quick_path / "queue.db").exists()  # no empty queue in its place
     assert not lease_state(open_directory(task.out).store).is_held
-    with pytest.raises(QueueGone, match=r"queue\.db: the queue's database cannot be used \(unable to open"):
+    with pytest.raises(QueueUnavailable, match=r"queue\.db: the queue's database cannot be used \(unable to open"):
         queue.jobs()
     (quick_path / "away.db").rename(quick_path / "queue.db")
     run_here(queue)
@@ -318,7 +318,7 @@ def test_a_server_that_goes_away_stops_the_job_and_loses_nothing(quick_path: Pat
         server.stop()
         worker.join()
         assert worker.exitcode == 1
-        with pytest.raises(QueueGone, match="bring it back and start again"):
+        with pytest.raises(QueueUnavailable, match="bring it back and start again"):
             queue.jobs()
         server.start()
         run_here(queue)

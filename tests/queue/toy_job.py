@@ -10,7 +10,7 @@ from types import FrameType
 
 from samovar.config import read_config
 from samovar.errors import BadInput, SamovarError, Stopped
-from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 
 PATIENCE_SECONDS = 300.0  # a test that died does not leave its jobs behind for ever
@@ -25,7 +25,9 @@ def main() -> None:
     if config.get("says_nothing_and_leaves"):
         sys.exit(0)
     directory = ResultDirectory(LocalStore(out))
-    with begin(directory, Plan("toy", config, script=Path(__file__).read_bytes()), heartbeat_seconds=0.2) as result:
+    with begin(
+        directory, ResultPlan("toy", config, script=Path(__file__).read_bytes()), heartbeat_seconds=0.2
+    ) as result:
         if not result.is_finished:
             work(result, config["steps"], out, config)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
 
@@ -33,7 +33,7 @@ def train_hour(state: dict[str, Any], hour: int, config: dict[str, Any]) -> dict
 
 def run(directory: ResultDirectory, config: dict[str, Any], heartbeat_seconds: float | None = None) -> str:
     """Go through all hours that are left, and say what was done."""
-    plan = Plan("counter", config, script=Path(__file__).read_bytes())
+    plan = ResultPlan("counter", config, script=Path(__file__).read_bytes())
     with begin(directory, plan, heartbeat_seconds=heartbeat_seconds) as result:
         if result.is_finished:
             return "finished already: nothing to do"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from samovar.errors import NotOurs, StoreError
+from samovar.errors import NotAResult, StoreError
 from samovar.results.state import load_tree, save_tree
 from samovar.testing.disks import CountingDisk, FailingDisk
 
@@ -39,13 +39,13 @@ def test_another_format_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("samovar.results.state.FILE_FORMAT", 2)
     save_tree(tmp_path / "net.pt", TREE)
     monkeypatch.undo()
-    with pytest.raises(NotOurs, match=r"net\.pt: has format 2; this Samovar reads 1: use a newer one"):
+    with pytest.raises(NotAResult, match=r"net\.pt: has format 2; this Samovar reads 1: use a newer one"):
         load_tree(tmp_path / "net.pt")
 
 
 def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.pt").write_bytes(b"PK\x03\x04 a pickle in a zip")
-    with pytest.raises(NotOurs, match="is no file of Samovar, or it is damaged"):
+    with pytest.raises(NotAResult, match="is no file of Samovar, or it is damaged"):
         load_tree(tmp_path / "net.pt")
-    with pytest.raises(NotOurs, match="nothing there"):
+    with pytest.raises(NotAResult, match="nothing there"):
         load_tree(tmp_path / "none.pt")

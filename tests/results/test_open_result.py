@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samovar.errors import BadPath, Conflict, Damaged, LeaseHeld, LeaseLost, NotOurs, SamovarError, Stopped
-from samovar.results import OpenResult, Plan, ResultDirectory, Source, begin, open_directory
+from samovar.errors import BadPath, Conflict, CorruptData, LeaseHeld, LeaseLost, NotAResult, SamovarError, Stopped
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory
 from samovar.results.checked import map_checked
 from samovar.results.snapshot import committed_snapshots
 from samovar.store import LocalStore, MemoryStore, Store
@@ -30,7 +30,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def start(store: Store, config: dict[str, Any] = CONFIG, script: bytes = b"one", **options: Any) -> OpenResult:
-    plan = Plan(
+    plan = ResultPlan(
         "model",
         config,
         script,
@@ -169,7 +169,7 @@ def test_a_directory_without_a_model_cannot_be_started_from() -> None:
     store = MemoryStore()
     with start(store):
         pass
-    with pytest.raises(NotOurs, match="has no model yet"):
+    with pytest.raises(NotAResult, match="has no model yet"):
         ResultDirectory(store).load_model()
 
 
@@ -243,7 +243,7 @@ def test_when_no_snapshot_is_good_that_is_told_and_nothing_is_removed(tmp_path: 
     (tmp_path / "snapshot" / "000001.e1" / "state.json").write_text("{}")
     before = [entry.path for entry in LocalStore(tmp_path).list()]
     with (
-        pytest.raises(Damaged, match="no snapshot can be used: snapshot 1 is damaged"),
+        pytest.raises(CorruptData, match="no snapshot can be used: snapshot 1 is damaged"),
         start(LocalStore(tmp_path)) as result,
     ):
         result.restore()
@@ -305,21 +305,21 @@ def test_artifacts_stay_in_their_places(store: Store) -> None:
 
 def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(NotOurs, match=r"holds 1 files that Samovar did not make, for example thesis.txt"):
+    with pytest.raises(NotAResult, match=r"holds 1 files that Samovar did not make, for example thesis.txt"):
         start(LocalStore(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.txt"]
-    with pytest.raises(NotOurs, match=r"has no model_config.json"):
+    with pytest.raises(NotAResult, match=r"has no model_config.json"):
         open_directory(tmp_path)
-    with pytest.raises(NotOurs, match="nothing there"):
+    with pytest.raises(NotAResult, match="nothing there"):
         open_directory(tmp_path / "none")
-    with pytest.raises(NotOurs, match="a file"):
+    with pytest.raises(NotAResult, match="a file"):
         open_directory(tmp_path / "thesis.txt")
 
 
 def test_a_directory_copied_without_its_hidden_folder_is_told(tmp_path: Path) -> None:
     finish(LocalStore(tmp_path))
     shutil.rmtree(tmp_path / ".samovar")
-    with pytest.raises(NotOurs, match="with hidden files"):
+    with pytest.raises(NotAResult, match="with hidden files"):
         start(LocalStore(tmp_path))
 
 
@@ -359,20 +359,20 @@ def test_the_chain_of_sources_is_followed_and_its_state_told(tmp_path: Path) -> 
 def test_a_dead_run_is_seen_to_be_dead(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultPlan, ResultDirectory, begin
 from samovar.store import LocalStore
-begin(ResultDirectory(LocalStore(sys.argv[1])), Plan("model", {}))
+begin(ResultDirectory(LocalStore(sys.argv[1])), ResultPlan("model", {}))
 os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert open_directory(tmp_path).describe_state().startswith("dead: process ")
-    with begin(open_directory(tmp_path), Plan("model", {})):
+    with begin(open_directory(tmp_path), ResultPlan("model", {})):
         assert open_directory(tmp_path).describe_state().startswith(f"running, held by process {os.getpid()} on ")
     assert open_directory(tmp_path).describe_state() == "stopped"
 
 
 def test_the_heartbeat_writes_the_status(tmp_path: Path) -> None:
-    result = begin(ResultDirectory(LocalStore(tmp_path)), Plan("model", {}), heartbeat_seconds=0.001)
+    result = begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {}), heartbeat_seconds=0.001)
     with result:
         (tmp_path / "status.json").unlink()
         seen = threading.Event()
@@ -385,11 +385,11 @@ def test_the_heartbeat_writes_the_status(tmp_path: Path) -> None:
 ONE_OF_TWO = """
 import sys
 from samovar.errors import LeaseHeld
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultPlan, ResultDirectory, begin
 from samovar.store import LocalStore
 for line in sys.stdin:
     try:
-        with begin(ResultDirectory(LocalStore(line.strip())), Plan("model", {"a": 1}, b"x")):
+        with begin(ResultDirectory(LocalStore(line.strip())), ResultPlan("model", {"a": 1}, b"x")):
             print("runs", flush=True)
             sys.stdin.readline()
     except LeaseHeld as error:
@@ -431,11 +431,11 @@ def test_a_large_save_needs_little_memory(tmp_path: Path) -> None:
     code = """
 import resource, sys
 import numpy as np
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultPlan, ResultDirectory, begin
 from samovar.store import LocalStore
 array = np.ones((1 << 27) // 4, np.float32)            # 128 MB
 tree = {"a": array, "b": array[::2], "c": [array, array]}
-with begin(ResultDirectory(LocalStore(sys.argv[1])), Plan("model", {})) as result:
+with begin(ResultDirectory(LocalStore(sys.argv[1])), ResultPlan("model", {})) as result:
     result.restore()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result.save(tree, 0)

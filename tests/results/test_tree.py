@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from samovar.errors import BadInput, Damaged
+from samovar.errors import BadInput, CorruptData
 from samovar.results.state import decode_tree, read_state, write_state
 from samovar.store import MemoryStore
 
@@ -176,7 +176,7 @@ def test_a_circle_is_refused() -> None:
 
 
 def test_an_unknown_mark_is_damage() -> None:
-    with pytest.raises(Damaged, match=r"unknown mark '\$pickle'"):
+    with pytest.raises(CorruptData, match=r"unknown mark '\$pickle'"):
         decode_tree({"$pickle": ""}, lambda node: None)
 
 
@@ -187,7 +187,7 @@ def test_a_newer_format_is_refused() -> None:
     from samovar.results.checked import write_checked
 
     files["s/state.json"] = write_checked(store, "s/state.json", json.dumps({**document, "format": 2}).encode())
-    with pytest.raises(Damaged, match="has format 2; this Samovar reads 1"):
+    with pytest.raises(CorruptData, match="has format 2; this Samovar reads 1"):
         read_state(store, "s", files)
 
 

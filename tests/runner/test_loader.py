@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.tables.making import make_table
 
-from samovar.errors import Damaged
+from samovar.errors import CorruptData
 from samovar.runner import ListStream, Loader, Stream, TableStream, Uri
 from samovar.store import LocalStore
 from samovar.tables import Bag, Record, Table
@@ -31,7 +31,9 @@ def test_neighbouring_uris_are_read_as_one_and_others_anew(table: Table) -> None
     stream = Watched(table, range(2, 12))
     object.__setattr__(stream, "opened", [])
     with Loader(["price"], ["banner"]) as loader:
-        rows = [[record.row for record in loader.read(uri(stream, *span))] for span in ((0, 3), (3, 0), (3, 2), (0, 1))]
+        rows = [
+            [record.number for record in loader.read(uri(stream, *span))] for span in ((0, 3), (3, 0), (3, 2), (0, 1))
+        ]
     assert rows == [[2, 3, 4], [], [5, 6], [2]]
     assert stream.opened == [0, 0]
 
@@ -40,10 +42,10 @@ def test_rows_come_in_any_order(table: Table) -> None:
     order = [7, 0, 11, 3, 4]
     with Loader(["price"], []) as loader:
         records = list(loader.read(uri(TableStream(table, order), 1, 4)))
-    assert [record.row for record in records] == order[1:]
-    straight = {record.row: record for record in table.read(["price"])}
+    assert [record.number for record in records] == order[1:]
+    straight = {record.number: record for record in table.read(["price"])}
     for record in records:
-        assert torch.equal(record.inputs["price"], straight[record.row]["price"])  # type: ignore[arg-type]  # tensors
+        assert torch.equal(record.inputs["price"], straight[record.number]["price"])  # type: ignore[arg-type]  # tensors
 
 
 def test_tensors_are_aligned_wherever_they_lay(table: Table) -> None:
@@ -72,5 +74,5 @@ def test_a_record_is_split_into_inputs_targets_and_keys(table: Table) -> None:
 
 def test_a_stream_that_ends_early_is_told() -> None:
     stream = ListStream([Record({"x": torch.zeros(1)}, 0, None, 1)])
-    with pytest.raises(Damaged, match="its minibatches end at number 1; expected 2"):
+    with pytest.raises(CorruptData, match="its minibatches end at number 1; expected 2"):
         list(Loader(["x"], []).read(uri(stream, 0, 2)))

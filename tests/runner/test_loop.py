@@ -26,7 +26,7 @@ class Scribe(Callback):
 
     def on_batch_end(self, run: Run) -> None:
         assert run.record is not None
-        self.notes.append(f"{self.name}batch {run.record.row}")
+        self.notes.append(f"{self.name}batch {run.record.number}")
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None

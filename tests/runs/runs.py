@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from samovar.results import Plan, ResultDirectory, begin
-from samovar.runs.summary import LOG
+from samovar.results import ResultDirectory, ResultPlan, begin
+from samovar.results.artifacts import METRICS_LOG
 from samovar.store import LocalStore
 
 Line = Mapping[str, Any]
@@ -36,10 +36,10 @@ def make_run(
     folder: Path, config: Mapping[str, Any], lines: Sequence[Line] = (), is_finished: bool = True, kind: str = "model"
 ) -> ResultDirectory:
     directory = ResultDirectory(LocalStore(folder))
-    with begin(directory, Plan(kind, config, b"script"), heartbeat_seconds=None) as result:
+    with begin(directory, ResultPlan(kind, config, b"script"), heartbeat_seconds=None) as result:
         result.restore()
         for line in lines:
-            result.append(LOG, line)
+            result.append(METRICS_LOG, line)
         result.save({"weights": 1}, len(lines))
         if is_finished:
             result.finish({"weights": 1}, len(lines))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.runs.runs import make_run, train_lines
 
-from samovar.errors import Damaged
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.errors import CorruptData
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.runs import index
 from samovar.runs.find import find_directories, find_targets
 from samovar.runs.index import Reading, read_many
@@ -93,7 +93,7 @@ def test_an_error_is_an_answer_and_is_looked_for_again(folders: list[Path], ask:
     for _ in range(2):
         a, b, error, read = ask()
         assert (a, b) == ("a", "b")
-        assert isinstance(error, Damaged)
+        assert isinstance(error, CorruptData)
         assert f"{folders[2]}: cannot be read (ValueError('it is broken'))" in str(error)
     assert read == "c"
 
@@ -142,7 +142,7 @@ def test_runs_that_go_on_change_or_vanish_are_listed_as_they_are_now(quick_path:
     make_run(runs / "b", {"lr": 2}, train_lines([0.5]), is_finished=False)
     for _ in range(2):
         assert rows(runs) == [["finished", 1, 1, 0.5], ["stopped", 1, 2, 0.5]]
-    with begin(ResultDirectory(LocalStore(runs / "b")), Plan("model", {"lr": 2}, b"script")) as result:
+    with begin(ResultDirectory(LocalStore(runs / "b")), ResultPlan("model", {"lr": 2}, b"script")) as result:
         result.restore()
         assert rows(runs)[1] == ["running", 1, 2, 0.5]
         result.append("metrics.jsonl", train_lines([0.25])[0])

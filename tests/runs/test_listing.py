@@ -13,7 +13,7 @@ from tests.runs.runs import evaluation_lines, make_run, train_lines
 
 from samovar.config.values import MISSING
 from samovar.errors import BadInput
-from samovar.results import Plan, ResultDirectory, begin, open_directory
+from samovar.results import ResultDirectory, ResultPlan, begin, open_directory
 from samovar.runs.find import find_directories, find_results
 from samovar.runs.listing import Listing, list_runs, parse_condition
 from samovar.store import LocalStore
@@ -99,10 +99,10 @@ def test_a_condition_and_its_opposite_never_both_hold(found: object, bound: floa
 def test_a_killed_run_is_dead_and_a_living_one_runs(quick_path: Path) -> None:
     code = (
         "import os, sys; from samovar.results import *; from samovar.store import LocalStore\n"
-        "begin(ResultDirectory(LocalStore(sys.argv[1])), Plan('walk', {}))\nos._exit(9)"
+        "begin(ResultDirectory(LocalStore(sys.argv[1])), ResultPlan('walk', {}))\nos._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code, quick_path / "killed"], check=False).returncode == 9
-    with begin(ResultDirectory(LocalStore(quick_path / "living")), Plan("walk", {})):
+    with begin(ResultDirectory(LocalStore(quick_path / "living")), ResultPlan("walk", {})):
         assert [row[1] for row in listed(quick_path).rows] == ["dead", "running"]
     assert open_directory(quick_path / "killed").describe_state().startswith("dead: process")
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.runs.runs import evaluation_lines, make_run, train_lines
 
-from samovar.errors import BadInput, Damaged
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.errors import BadInput, CorruptData
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.results.artifacts import read_log, read_log_end
 from samovar.runs.summary import match_metrics, match_one, read_curves, read_last
 from samovar.store import LocalStore
@@ -28,7 +28,7 @@ def test_curves_are_read_whether_the_log_is_joined_or_still_in_segments(quick_pa
 
 def test_a_running_run_shows_what_its_snapshots_sealed(quick_path: Path) -> None:
     directory = ResultDirectory(LocalStore(quick_path))
-    with begin(directory, Plan("walk", {})) as result:
+    with begin(directory, ResultPlan("walk", {})) as result:
         result.restore()
         for hour in range(30):
             result.append("metrics.jsonl", {"hour": hour, "mean": hour / 2, "note": "text", "flag": True})
@@ -62,10 +62,10 @@ def test_a_damaged_line_is_named(quick_path: Path) -> None:
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:3], b'{"loss": 0.', *lines[3:]]))
     with pytest.raises(
-        Damaged, match=r"run/logs/metrics.jsonl, line 4: found '\{\"loss\": 0.'; expected a JSON object"
+        CorruptData, match=r"run/logs/metrics.jsonl, line 4: found '\{\"loss\": 0.'; expected a JSON object"
     ):
         list(read_log(directory.store, "metrics.jsonl"))
-    with pytest.raises(Damaged, match="line 4"):
+    with pytest.raises(CorruptData, match="line 4"):
         read_log_end(directory.store, "metrics.jsonl")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.runs.runs import evaluation_lines, make_run, train_lines
 
-from samovar.errors import BadInput, Damaged
+from samovar.errors import BadInput, CorruptData
 from samovar.runs.curves import make_panels
 from samovar.runs.diff import label_all
 from samovar.runs.find import find_targets
@@ -77,7 +77,7 @@ def test_what_cannot_be_plotted_is_said(folder: Path) -> None:
     with pytest.raises(BadInput, match="the logs of table hold no numbers yet"):
         make_panels(find_targets(["table"]))
     (folder / "a/logs/metrics.jsonl").write_bytes(b"\xff\n")
-    with pytest.raises(Damaged, match=r"a/logs/metrics.jsonl, line 1"):
+    with pytest.raises(CorruptData, match=r"a/logs/metrics.jsonl, line 1"):
         make_panels(find_targets(["a"]))
 
 

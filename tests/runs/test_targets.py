@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from samovar.errors import BadInput, ConfigError, NotOurs
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.errors import BadInput, ConfigError, NotAResult
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.runs.find import find_targets
 from samovar.store import LocalStore
 
@@ -14,7 +14,7 @@ from samovar.store import LocalStore
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("b", "a"):
-        with begin(ResultDirectory(LocalStore(tmp_path / "runs" / name)), Plan("walk", {"name": name})):
+        with begin(ResultDirectory(LocalStore(tmp_path / "runs" / name)), ResultPlan("walk", {"name": name})):
             pass
     (tmp_path / "runs/plain").mkdir()
     (tmp_path / "runs/c.json").write_text('{"name": "c"}')
@@ -41,5 +41,5 @@ def test_what_is_not_there_is_said(folder: Path) -> None:
         find_targets(["none/*"])
     with pytest.raises(ConfigError, match="no such file"):
         find_targets(["runs/d.json"])
-    with pytest.raises(NotOurs, match="has no model_config"):
+    with pytest.raises(NotAResult, match="has no model_config"):
         find_targets(["runs/plain"])

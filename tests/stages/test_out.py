@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
-from samovar.results import Plan, ResultDirectory, Source, begin, open_directory
+from samovar.results import ResultDirectory, ResultPlan, Source, begin, open_directory
 from samovar.stages.inputs import Named, find_named
 from samovar.stages.out import Out, OutPath, SourcePath, SourceResult
 from samovar.store import LocalStore
@@ -51,14 +51,14 @@ def test_a_source_is_only_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/etc/hosts", "../status.json", "a/../../x"])
 def test_no_name_leads_out_of_the_result(tmp_path: Path, name: str) -> None:
-    with begin(ResultDirectory(LocalStore(tmp_path)), Plan("stage:x", {})) as result:
+    with begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("stage:x", {})) as result:
         result.restore()
         with pytest.raises(BadPath, match="leads out of the result"):
             Out(result, tmp_path, [], None) / name
 
 
 def test_a_script_that_asks_for_what_is_not_named_is_told(tmp_path: Path) -> None:
-    with begin(ResultDirectory(LocalStore(tmp_path)), Plan("stage:x", {})) as result:
+    with begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("stage:x", {})) as result:
         result.restore()
         out = Out(result, tmp_path, [], None)
         with pytest.raises(UnknownKey, match="asks for the source 'data'; it has none"):
@@ -69,7 +69,9 @@ def test_a_script_that_asks_for_what_is_not_named_is_told(tmp_path: Path) -> Non
 
 def test_a_model_knows_its_tables_by_their_keys(tmp_path: Path) -> None:
     for name, sources in (("clicks", []), ("model", [Source("train_data.table", str(tmp_path / "clicks"), "id")])):
-        with begin(ResultDirectory(LocalStore(tmp_path / name)), Plan(name, {"name": name}, sources=sources)) as result:
+        with begin(
+            ResultDirectory(LocalStore(tmp_path / name)), ResultPlan(name, {"name": name}, sources=sources)
+        ) as result:
             result.restore()
             result.finish(None, None)
     model = SourceResult(open_directory(tmp_path / "model"))

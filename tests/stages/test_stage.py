@@ -141,7 +141,7 @@ def test_a_table_is_a_source_too(folder: Path) -> None:
     script = (
         "import samovar\n"
         "def main(params, out):\n"
-        "    (out / 'rows').write_text(str(samovar.open_table(out.source('table').path).num_rows))\n"
+        "    (out / 'rows').write_text(str(samovar.open_table(out.source('table').path).num_minibatches))\n"
     )
     write_stage(folder, "count", script, {"table": "clicks"})
     run_well(folder, "count")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from samovar.errors import BadPath, Damaged, LeaseHeld, LeaseLost, StoreError
+from samovar.errors import BadPath, CorruptData, LeaseHeld, LeaseLost, StoreError
 from samovar.store import LocalStore, Store, lease_state, take_lease, write_file
 from samovar.testing import StoreContract
 from samovar.testing.disks import FAULTS, CountingDisk, FailingDisk, RecordingDisk
@@ -236,7 +236,7 @@ def test_damaged_attributes_are_told(tmp_path: Path) -> None:
     store.set_attributes("", a=2)
     newest = max((tmp_path / ".samovar" / "attributes").iterdir())
     newest.write_bytes(newest.read_bytes().replace(b"2", b"3"))
-    with pytest.raises(Damaged, match=r"checksum does not fit.*remove this file"):
+    with pytest.raises(CorruptData, match=r"checksum does not fit.*remove this file"):
         store.attributes()
     newest.unlink()
     assert store.attributes().values == {"a": 1}

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 from samovar.config import read_config
 from samovar.config.identity import Parent, read_parent, without_parent
-from samovar.errors import BadInput, ConfigError, NotOurs, Stopped
+from samovar.errors import BadInput, ConfigError, NotAResult, Stopped
 from samovar.queue import open_queue
 from samovar.signals import StopRequest
 from samovar.sweep import Done, Request, run_experiment
@@ -126,7 +126,7 @@ def test_other_workers_of_a_shared_queue_do_the_parts(quick_path: Path) -> None:
 def _has_jobs(url: str) -> bool:
     try:
         return len(open_queue(url).jobs()) == 2
-    except NotOurs:
+    except NotAResult:
         return False
 
 
@@ -233,7 +233,7 @@ def test_what_cannot_be_is_told(quick_path: Path) -> None:
         run(path)
     (quick_path / "mine").mkdir()
     (quick_path / "mine/notes.txt").touch()
-    with pytest.raises(NotOurs, match=r"holds notes\.txt and no configs/"):
+    with pytest.raises(NotAResult, match=r"holds notes\.txt and no configs/"):
         run(path, out=quick_path / "mine")
 
 

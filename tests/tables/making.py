@@ -64,7 +64,7 @@ def add_version(
 ) -> Table:
     """Write a table, or append to it."""
     earlier = list(open_table(store).manifests) if store.attributes().version else []
-    first_row = open_table(store).num_rows if earlier else 0
+    first_row = open_table(store).num_minibatches if earlier else 0
     version = len(earlier) + 1
     segment = write_segment(
         store, schema, minibatches, number=version, first_row=first_row, compression=Compression.parse(compression)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from samovar.errors import BadInput, ConfigError
-from samovar.native import RowDecoder
+from samovar.native import MinibatchDecoder
 from samovar.tables import Bag, ColumnSchema, Compression, Ids
 from samovar.tables.cell import decoded_bytes, encode_cell, place_cell
-from samovar.tables.record import RecordValue, make_rows
+from samovar.tables.record import RecordValue, make_minibatches
 from samovar.tables.schema import Value
 
 COMPRESSIONS = ["zstd", "zstd:1", "lz4", "none"]
@@ -27,9 +27,9 @@ def decode(*cells: bytes) -> list[RecordValue]:
         placed = place_cell(cell, len(data))
         places.append((len(data), len(placed)))
         data += placed
-    decoded = RowDecoder(1 << 20).decode(data, np.array(places, np.uint64).reshape(-1, 2), max_bytes=LARGE)
+    decoded = MinibatchDecoder(1 << 20).decode(data, np.array(places, np.uint64).reshape(-1, 2), max_bytes=LARGE)
     names = [str(index) for index in range(len(cells))]
-    (values,) = make_rows(names, decoded, data, 1)
+    (values,) = make_minibatches(names, decoded, data, 1)
     return list(values.values())
 
 
@@ -139,8 +139,8 @@ def test_without_compression_ids_stay_plain_so_that_nothing_is_copied() -> None:
 def test_uncompressed_cells_are_views_of_the_source() -> None:
     cell = encode_cell(REAL, np.arange(4, dtype=np.float32), Compression.parse("none"))
     source = bytearray(place_cell(cell, 0))
-    decoded = RowDecoder(1 << 20).decode(source, np.array([[0, len(source)]], np.uint64), max_bytes=LARGE)
-    tensor = next(make_rows(["c"], decoded, source, 1))["c"]
+    decoded = MinibatchDecoder(1 << 20).decode(source, np.array([[0, len(source)]], np.uint64), max_bytes=LARGE)
+    tensor = next(make_minibatches(["c"], decoded, source, 1))["c"]
     assert isinstance(tensor, torch.Tensor)
     source[-4:] = np.float32(9).tobytes()
     assert tensor.tolist() == [0, 1, 2, 9]
@@ -215,17 +215,17 @@ def test_every_flipped_bit_is_found(flip: int) -> None:
             bad = bytearray(cell)
             bad[place] ^= 1 << flip
             with pytest.raises(ValueError, match=r"^\(.*, 0\)$"):
-                RowDecoder(1 << 20).decode(bad, np.array([[0, len(bad)]], np.uint64), max_bytes=LARGE)
+                MinibatchDecoder(1 << 20).decode(bad, np.array([[0, len(bad)]], np.uint64), max_bytes=LARGE)
 
 
 def test_a_cell_that_is_cut_or_lies_outside_is_found() -> None:
     cell = encode_cell(BAG, Ids(np.arange(60, dtype=np.uint64), np.full(20, 3, np.int32)), Compression())
     for size in range(len(cell)):
         with pytest.raises(ValueError, match=r", 0\)$"):
-            RowDecoder(0).decode(cell, np.array([[0, size]], np.uint64), max_bytes=LARGE)
+            MinibatchDecoder(0).decode(cell, np.array([[0, size]], np.uint64), max_bytes=LARGE)
     for place in ([0, len(cell) + 1], [1, len(cell)], [2**64 - 1, 2], [len(cell) + 1, 0]):
         with pytest.raises(ValueError, match="beyond the end of its file"):
-            RowDecoder(0).decode(cell, np.array([place], np.uint64), max_bytes=LARGE)
+            MinibatchDecoder(0).decode(cell, np.array([place], np.uint64), max_bytes=LARGE)
 
 
 @pytest.mark.parametrize(

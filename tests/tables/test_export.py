@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.tables.making import add_version
 
-from samovar.errors import AlreadyExists, Damaged, StoreError
+from samovar.errors import AlreadyExists, CorruptData, StoreError
 from samovar.store import MemoryStore
 from samovar.tables import ColumnSchema, Ids, Minibatch, Table, TableSchema
 from samovar.tables.export import export_rows
@@ -82,6 +82,6 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Path, table: Table) -> No
         export_rows(table, tmp_path / "none" / "rows.parquet")
     for entry in table.manifests[0].segment.files:
         table.store.remove(entry.path)
-    with pytest.raises(Damaged, match="is missing"):
+    with pytest.raises(CorruptData, match="is missing"):
         export_rows(table, tmp_path / "rows.parquet")
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 
 from samovar.store import LocalStore
 from samovar.tables import Bag, Record, Table
-from samovar.tables.reader import BlockReader, SharedRows, TableReader
+from samovar.tables.reader import BlockReader, SharedReader, TableReader
 from samovar.tables.record import RecordValue
 
 COLUMNS = ["words", "price", "hit"]
@@ -27,7 +27,7 @@ class Watched:
         self.alone: list[tuple[int, int]] = []
         made = table.share(COLUMNS)
         self._open_blocks, self._read_alone = made._open_blocks, made._read_alone
-        self.rows = SharedRows(COLUMNS, self._watch, self._note_alone, max_kept_bytes)
+        self.rows = SharedReader(COLUMNS, self._watch, self._note_alone, max_kept_bytes)
 
     def _watch(self, start: int) -> BlockReader:
         reader = self._open_blocks(start)
@@ -35,7 +35,7 @@ class Watched:
 
         def watched() -> Iterator[object]:
             for parsed in inner:
-                self.parsed += range(parsed.block.row, parsed.end)
+                self.parsed += range(parsed.block.first, parsed.end)
                 yield parsed
             inner.close()
 
@@ -58,7 +58,11 @@ def take(records: Iterator[Record], count: int) -> list[Record]:
 
 def check(found: Iterable[Record], table: Table, start: int, stop: int) -> None:
     for record, expected in zip(found, table.read(COLUMNS, start, stop), strict=True):
-        assert (record.row, record.hour, record.num_examples) == (expected.row, expected.hour, expected.num_examples)
+        assert (record.number, record.hour, record.num_examples) == (
+            expected.number,
+            expected.hour,
+            expected.num_examples,
+        )
         assert {name: plain(value) for name, value in record.items()} == {
             name: plain(value) for name, value in expected.items()
         }

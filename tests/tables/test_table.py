@@ -15,13 +15,13 @@ from tests.tables.making import SCHEMA, add_version, make_minibatch, make_table
 from tests.waiting import wait_until
 
 import samovar
-from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, CorruptData, NotAResult, UnknownColumn
 from samovar.native import hash_bytes
 from samovar.store import LocalStore, MemoryStore, Store, write_file
 from samovar.tables import Bag, ColumnSchema, Ids, Minibatch, Record, TableSchema, open_table
 from samovar.tables import table as table_module
 from samovar.tables import writer as table_writer
-from samovar.tables.reader import ReaderState, Reading
+from samovar.tables.reader import ReaderState, ReadOptions, ReadPlan
 from samovar.testing.store import CountingStore
 
 
@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def plain(record: Record) -> dict[str, object]:
     """Everything in a record, as plain values."""
-    values: dict[str, object] = {"row": record.row, "hour": record.hour, "num_examples": record.num_examples}
+    values: dict[str, object] = {"row": record.number, "hour": record.hour, "num_examples": record.num_examples}
     for name, value in record.items():
         if isinstance(value, Bag):
             values[name] = (value.data.tolist(), value.data_len.tolist())
@@ -56,7 +56,7 @@ def test_what_is_written_is_read_back_in_order(store: Store, compression: str) -
     minibatches = [make_minibatch(number, 3 + number % 40, number // 7 * 3600) for number in range(60)]
     table = add_version(store, minibatches, compression=compression)
     assert [plain(record) for record in table.read()] == [expected(item, row) for row, item in enumerate(minibatches)]
-    assert (table.num_rows, table.num_examples) == (60, sum(item.num_examples for item in minibatches))
+    assert (table.num_minibatches, table.num_examples) == (60, sum(item.num_examples for item in minibatches))
     assert table.columns == SCHEMA.names
     assert table.hours == {hour * 3600: range(hour * 7, min(hour * 7 + 7, 60)) for hour in range(9)}
 
@@ -65,7 +65,7 @@ def test_what_is_written_is_read_back_in_order(store: Store, compression: str) -
 def test_threads_and_cache_change_nothing(store: Store, reading: tuple[int, int, int | None]) -> None:
     table = make_table(store, 50)
     downloaders, parsers, cache = reading
-    records = table.read(num_downloaders=downloaders, num_parsers=parsers, max_cache_size=cache)
+    records = table.read(options=ReadOptions(downloaders, parsers, cache))
     assert [plain(record) for record in records] == [plain(record) for record in table.read()]
 
 
@@ -79,7 +79,7 @@ def test_any_range_of_rows_and_any_columns_can_be_read(store: Store) -> None:
         assert reader.position == (50 if stop is None else stop)
     for record in table.read(["price", "banner"]):
         assert list(record) == ["price", "banner"]
-        assert plain(record)["price"] == whole[record.row]["price"]
+        assert plain(record)["price"] == whole[record.number]["price"]
 
 
 def test_tensors_changed_in_place_are_read_as_they_were_the_next_time(tmp_path: Path) -> None:
@@ -102,19 +102,19 @@ def test_an_uncompressed_table_is_checked_when_it_is_first_read_and_when_its_fil
     damaged[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
     path.write_bytes(damaged)
     for _ in range(2):
-        with pytest.raises(Damaged, match="row 5, column 'words': its cell is damaged"):
+        with pytest.raises(CorruptData, match="row 5, column 'words': its cell is damaged"):
             list(table.read())
     path.write_bytes(whole)
     before = [plain(record) for record in table.read()]
     assert [plain(record) for record in table.read()] == before
     path.write_bytes(damaged)
-    with pytest.raises(Damaged, match="row 5, column 'words': its cell is damaged"):
+    with pytest.raises(CorruptData, match="row 5, column 'words': its cell is damaged"):
         list(table.read())
 
 
 def test_one_parser_is_enough_where_nothing_is_decompressed() -> None:
-    assert Reading.choose(None, None, None, is_light=True).num_parsers == 1
-    assert Reading.choose(None, 3, None, is_light=True).num_parsers == 3
+    assert ReadPlan.choose(ReadOptions(), is_light=True).num_parsers == 1
+    assert ReadPlan.choose(ReadOptions(num_parsers=3), is_light=True).num_parsers == 3
 
 
 def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None
 
     table = make_table(LocalStore(tmp_path), 50)
     before = threading.active_count()
-    with table.read(num_parsers=3) as reader:
+    with table.read(options=ReadOptions(num_parsers=3)) as reader:
         next(reader)
         assert reader.position == 1
     wait_until(lambda: threading.active_count() == before, "its threads have ended")
@@ -139,7 +139,7 @@ faulthandler.dump_traceback_later(60, exit=True)
 table = open_table({str(tmp_path)!r})
 gc.set_threshold(7, 2, 2)
 for _ in range(1500):
-    abandoned = table.read(["price"], max_cache_size=3000)
+    abandoned = table.read(["price"], options=ReadOptions(max_cache_size=3000))
     next(abandoned)
     cycle = [abandoned]
     cycle.append(cycle)
@@ -163,7 +163,7 @@ for _ in range(300):
     table = open_table({str(tmp_path)!r})
     path = Path({str(tmp_path)!r}) / table.manifests[0].segment.files[0].path
     whole = path.read_bytes()
-    with table.read(num_parsers=4) as reader:
+    with table.read(options=ReadOptions(num_parsers=4)) as reader:
         next(reader)
     path.write_bytes(b"")
     path.write_bytes(whole)
@@ -188,12 +188,12 @@ def test_an_append_is_a_new_version_and_a_reader_keeps_the_old_one(store: Store)
     next(reader)
     new = add_version(store, [make_minibatch(number, hour=3600) for number in range(5, 12)])
     assert len(list(reader)) == 4
-    assert (old.version, old.num_rows, new.version, new.num_rows, old.versions) == (1, 5, 2, 12, [1, 2])
+    assert (old.version, old.num_minibatches, new.version, new.num_minibatches, old.versions) == (1, 5, 2, 12, [1, 2])
     assert [plain(record) for record in new.read()] == [
         expected(make_minibatch(number, hour=0 if number < 5 else 3600), number) for number in range(12)
     ]
     assert new.hours == {0: range(5), 3600: range(5, 12)}
-    assert open_table(store, version=1).num_rows == 5
+    assert open_table(store, version=1).num_minibatches == 5
     assert (
         json.loads(store.read("manifest/000002.json"))["segment"]["files"][0]["path"] == "segments/000002/0000.parquet"
     )
@@ -206,14 +206,14 @@ def test_a_position_goes_on_in_the_same_table_or_one_that_grew_and_nowhere_else(
         first = [plain(next(reader)) for _ in range(3)]
         state = ReaderState.from_json(json.loads(json.dumps(reader.state.to_json())))
     new = add_version(store, [make_minibatch(number, hour=3600) for number in range(5, 9)])
-    rest = [plain(record) for record in new.read(columns, start=new.row_of(state, columns))]
+    rest = [plain(record) for record in new.read(columns, start=new.position_of(state, columns))]
     assert first + rest == [plain(record) for record in new.read(columns)]
     with new.read(columns) as reader, pytest.raises(Conflict, match="of version 2, this is 1"):
-        old.row_of(reader.state, columns)
+        old.position_of(reader.state, columns)
     with pytest.raises(Conflict, match="with columns price, words, not price"):
-        old.row_of(state, ["price"])
+        old.position_of(state, ["price"])
     with pytest.raises(Conflict, match="of table another, this is a table"):
-        old.row_of(replace(state, table_id="another"), columns)
+        old.position_of(replace(state, table_id="another"), columns)
 
 
 def test_a_manifest_that_was_not_committed_does_not_count(store: Store) -> None:
@@ -230,7 +230,7 @@ def test_many_files_are_one_table(store: Store, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(table_writer, "ROWS_PER_GROUP", 3)
     table = make_table(store, 20)
     assert [entry.num_rows for entry in table.manifests[0].segment.files] == [6, 6, 6, 2]
-    assert [record.row for record in table.read(start=4, stop=15)] == list(range(4, 15))
+    assert [record.number for record in table.read(start=4, stop=15)] == list(range(4, 15))
 
 
 def test_an_offline_table_has_no_hours(store: Store) -> None:
@@ -241,7 +241,7 @@ def test_an_offline_table_has_no_hours(store: Store) -> None:
 
 def test_an_empty_table_reads_nothing(store: Store) -> None:
     table = add_version(store, [])
-    assert (table.num_rows, list(table.read()), table.hours) == (0, [], {})
+    assert (table.num_minibatches, list(table.read()), table.hours) == (0, [], {})
 
 
 def test_any_parquet_reader_opens_the_files(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_damaged_cell_is_named_by_file_row_and_column(tmp_path: Path) -> None:
     cell = blocks[0].file.cells[5, 1]
     data[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
     path.write_bytes(data)
-    with pytest.raises(Damaged, match=rf"{path}: row 5, column 'words': its cell is damaged.*brew the table again"):
+    with pytest.raises(CorruptData, match=rf"{path}: row 5, column 'words': its cell is damaged.*brew the table again"):
         list(table.read())
     assert len(list(table.read(["banner", "price"]))) == 20
     assert len(list(table.read(stop=5))) == 5
@@ -303,10 +303,10 @@ def test_a_truncated_or_missing_file_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     assert len(list(table.read())) == 20
     path.write_bytes(whole[:-1])
-    with pytest.raises(Damaged, match=rf"{path}: has {len(whole) - 1:,} bytes; its manifest says {len(whole):,}"):
+    with pytest.raises(CorruptData, match=rf"{path}: has {len(whole) - 1:,} bytes; its manifest says {len(whole):,}"):
         list(table.read())
     path.unlink()
-    with pytest.raises(Damaged, match=rf"{path}: is missing"):
+    with pytest.raises(CorruptData, match=rf"{path}: is missing"):
         list(table.read())
 
 
@@ -316,7 +316,7 @@ def test_a_damaged_index_is_told(tmp_path: Path) -> None:
     data = bytearray((tmp_path / entry.path).read_bytes())
     data[entry.index_at] ^= 1
     (tmp_path / entry.path).write_bytes(data)
-    with pytest.raises(Damaged, match="the index of its cells is damaged"):
+    with pytest.raises(CorruptData, match="the index of its cells is damaged"):
         list(table.read())
 
 
@@ -326,19 +326,19 @@ def test_a_newer_format_a_missing_version_and_no_table_are_told(tmp_path: Path) 
         add_version(store, [make_minibatch(1, hour=hour)])
     newest = tmp_path / "manifest" / "000002.json"
     newest.write_text(newest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(Damaged, match=r"000002.json: has table format 2; this Samovar reads 1"):
+    with pytest.raises(CorruptData, match=r"000002.json: has table format 2; this Samovar reads 1"):
         open_table(tmp_path)
     newest.write_text("{")
-    with pytest.raises(Damaged, match=r"000002.json: cannot be read"):
+    with pytest.raises(CorruptData, match=r"000002.json: cannot be read"):
         open_table(tmp_path)
     with pytest.raises(BadInput, match="has no version 7; expected 1 to 2"):
         open_table(tmp_path, version=7)
     (tmp_path / "manifest" / "000001.json").unlink()
-    with pytest.raises(Damaged, match=r"000001.json: is missing; the table has this version"):
+    with pytest.raises(CorruptData, match=r"000001.json: is missing; the table has this version"):
         open_table(tmp_path)
-    with pytest.raises(NotOurs, match="has no version yet"):
+    with pytest.raises(NotAResult, match="has no version yet"):
         open_table(tmp_path / "segments")
-    with pytest.raises(NotOurs, match="nothing there"):
+    with pytest.raises(NotAResult, match="nothing there"):
         open_table(tmp_path / "none")
 
 
@@ -349,15 +349,15 @@ def test_wrong_columns_rows_and_settings_are_refused(store: Store) -> None:
     for start, stop in [(-1, 2), (3, 2), (0, 6)]:
         with pytest.raises(BadInput, match=f"rows {start} to {stop} were asked for; it has 5"):
             table.read(start=start, stop=stop)
-    with pytest.raises(BadInput, match="num_parsers: found 0; expected 1 or more"):
-        table.read(num_parsers=0)
+    with pytest.raises(BadInput, match="num_parsers must be at least 1, got 0"):
+        table.read(options=ReadOptions(num_parsers=0))
     record = next(table.read(["price"]))
     with pytest.raises(UnknownColumn, match="no column 'hit'; it was read with price"):
         record["hit"]
 
 
 def test_a_row_over_the_limit_is_refused_with_its_column_sizes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_writer, "MAX_ROW_BYTES", 1000)
+    monkeypatch.setattr(table_writer, "MAX_MINIBATCH_BYTES", 1000)
     with pytest.raises(
         BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes; .*the largest columns: factors [\d,]+, "
     ):
@@ -365,7 +365,7 @@ def test_a_row_over_the_limit_is_refused_with_its_column_sizes(store: Store, mon
 
 
 def test_a_row_that_is_small_only_when_compressed_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_writer, "MAX_ROW_MEMORY", 1000)
+    monkeypatch.setattr(table_writer, "MAX_MINIBATCH_MEMORY", 1000)
     with pytest.raises(BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes of memory; .* 1,000, "):
         make_table(store, 2)
 
@@ -387,14 +387,14 @@ def test_a_small_cell_that_claims_gigabytes_is_damaged_and_takes_no_memory(tmp_p
     payload = bytes(data[offset + 56 + padding : offset + size])
     head[48:56].view(np.uint64)[0] = hash_bytes(payload, seed)
     path.write_bytes(data)
-    with pytest.raises(Damaged, match=r"row 5, column 'price': its cell (claims to be larger in memory|is cut)"):
+    with pytest.raises(CorruptData, match=r"row 5, column 'price': its cell (claims to be larger in memory|is cut)"):
         list(table.read(["price"]))
 
 
 def test_a_row_that_claims_more_memory_than_any_may_is_damaged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(store, 5)
-    monkeypatch.setattr(table_module, "MAX_ROW_MEMORY", 1000)
-    with pytest.raises(Damaged, match=r"row 1 claims [\d,]+ bytes of memory; expected at most 1,000"):
+    monkeypatch.setattr(table_module, "MAX_MINIBATCH_MEMORY", 1000)
+    with pytest.raises(CorruptData, match=r"row 1 claims [\d,]+ bytes of memory; expected at most 1,000"):
         list(table.read())
 
 

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from samovar import PytorchTrainer
 from samovar.data import ArrayDataset
-from samovar.errors import BadInput, Conflict, Diverged, NotOurs
+from samovar.errors import BadInput, Conflict, Diverged, NotAResult
 
 QUIET: dict[str, Any] = {"verbose": False, "n_epochs": 3, "seed": 1}
 
@@ -272,9 +272,9 @@ def test_files_and_devices_that_do_not_fit(trained: PytorchTrainer, folder: Path
     with pytest.raises(BadInput, match="weights do not fit the net"):
         PytorchTrainer(build, [4], device="cpu").load("m")
     torch.save({"a": torch.zeros(1)}, folder / "foreign.pt")
-    with pytest.raises(NotOurs, match="no file of Samovar"):
+    with pytest.raises(NotAResult, match="no file of Samovar"):
         trained.load("foreign")
-    with pytest.raises(NotOurs, match="nothing there"):
+    with pytest.raises(NotAResult, match="nothing there"):
         trained.load("absent")
     if not torch.cuda.is_available():
         with pytest.raises(BadInput, match="device='auto'"):

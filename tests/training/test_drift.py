@@ -8,7 +8,7 @@ from tests.training.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy, 
 
 from samovar.config import ChangedDefault
 from samovar.errors import Conflict
-from samovar.results import Plan, ResultDirectory, begin, open_directory
+from samovar.results import ResultDirectory, ResultPlan, begin, open_directory
 from samovar.store import LocalStore
 from samovar.testing.disks import KillingDisk
 from samovar.training import drift
@@ -53,7 +53,7 @@ def test_a_run_that_goes_on_keeps_its_defaults(request_: Request) -> None:
 
 
 def test_only_the_newest_neighbours_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan("stage:x", {"a": 1})
+    plan = ResultPlan("stage:x", {"a": 1})
     for name in ("old", "new"):
         with begin(ResultDirectory(LocalStore(tmp_path / name)), plan) as result:
             result.write_params({"read": {}, "retired": []})
@@ -62,8 +62,8 @@ def test_only_the_newest_neighbours_are_looked_at(tmp_path: Path, monkeypatch: p
     found = find_earlier(plan, tmp_path / "next")
     assert found is not None
     assert found.name == f"{tmp_path}/new"
-    assert find_earlier(Plan("stage:y", {"a": 1}), tmp_path / "next") is None
-    assert find_earlier(Plan("stage:x", {"a": 2}), tmp_path / "next") is None
+    assert find_earlier(ResultPlan("stage:y", {"a": 1}), tmp_path / "next") is None
+    assert find_earlier(ResultPlan("stage:x", {"a": 2}), tmp_path / "next") is None
     monkeypatch.setattr(drift, "MAX_NEIGHBOURS", 1)  # the newest is the broken one
     assert find_earlier(plan, tmp_path / "next") is None
     assert find_earlier(plan, tmp_path / "no/such/folder") is None

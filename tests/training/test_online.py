@@ -186,16 +186,16 @@ def test_the_number_of_threads_that_read_and_the_cache_change_no_bit(folder: Pat
 
 COUNTING_CELLS = """
 from pathlib import Path
-from samovar.native import RowDecoder
+from samovar.native import MinibatchDecoder
 
-decode = RowDecoder.decode
+decode = MinibatchDecoder.decode
 
 def count(self, source, places, **options):
     with Path(__file__).with_name("cells.txt").open("a") as file:
         file.write(f"{len(places)}\\n")
     return decode(self, source, places, **options)
 
-RowDecoder.decode = count
+MinibatchDecoder.decode = count
 """
 
 

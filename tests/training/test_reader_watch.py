@@ -38,7 +38,7 @@ def test_a_minibatch_that_does_not_come_is_told_with_its_row_and_file(tmp_path: 
 
     uri = Uri(0, "2021-01-01T00:00", stream, 0, 3, 0)
     with Loader(["ad"], []) as loader, ReaderWatch(lambda: [loader], tell, patience_seconds=0.02):
-        assert [record.row for record in loader.read(uri)] == [0, 1, 2]
+        assert [record.number for record in loader.read(uri)] == [0, 1, 2]
         assert loader.waiting_for is None
     assert len(told) >= 2
     assert told[0].startswith("2021-01-01T00:00: waiting for minibatch 1 for 0 s, row 1 of")

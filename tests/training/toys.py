@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from samovar.config import merge
 from samovar.provenance.verify import Child, Ended, run_in_child, start_child
-from samovar.results import Plan, ResultDirectory, begin
+from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 from samovar.store.disk import Disk
 from samovar.tables import (
@@ -137,8 +137,8 @@ def write_table(
     """A table, or with another call one version more of it."""
     store = LocalStore(path)
     before = open_table(store) if store.attributes().values.get("version") else None
-    version, first_row = (before.version + 1, before.num_rows) if before else (1, 0)
-    with begin(ResultDirectory(store), Plan("table", {"id": table_id}), heartbeat_seconds=None) as result:
+    version, first_row = (before.version + 1, before.num_minibatches) if before else (1, 0)
+    with begin(ResultDirectory(store), ResultPlan("table", {"id": table_id}), heartbeat_seconds=None) as result:
         result.restore()
         segment = write_segment(
             store, schema, minibatches, number=version, first_row=first_row, compression=Compression.parse(compression)

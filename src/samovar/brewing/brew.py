@@ -16,14 +16,14 @@ from typing import Any
 
 from samovar.brewing.formats import has_no_lines
 from samovar.brewing.minibatches import Tally, make_minibatches
-from samovar.brewing.plan import Dish, find_recipe_sources, prepare_recipe
+from samovar.brewing.plan import BrewPlan, find_recipe_sources, prepare_recipe
 from samovar.brewing.progress import Progress
 from samovar.brewing.recipe import Recipe
 from samovar.brewing.sources import Source, fingerprint, no_rows
 from samovar.config import flatten
 from samovar.errors import BadInput, ConfigError, Conflict, SamovarError
 from samovar.hours import HOUR_SECONDS, show_hour
-from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.results import Source as LineageSource
 from samovar.results.directory import CONFIG, ENVIRONMENT, LINEAGE, STATUS
 from samovar.store import LocalStore, Store, take_lease
@@ -48,7 +48,7 @@ _NOT_OF_A_LIVE_TABLE = ("source", "start_date", "end_date")  # each append has i
 
 
 @dataclass(frozen=True)
-class Brewed:
+class BrewResult:
     """What came of it."""
 
     directory: Path
@@ -66,7 +66,7 @@ class Job:
     config: Mapping[str, Any]
     sources: Mapping[str, Source]
     """By the config key that names them."""
-    prepare: Callable[[], Dish]
+    prepare: Callable[[], BrewPlan]
     progress: Progress
 
     def fingerprints(self) -> dict[str, list[dict[str, str | int]]]:
@@ -135,7 +135,7 @@ def brew(
     *,
     append: bool = False,
     progress: Progress | None = None,
-) -> Brewed:
+) -> BrewResult:
     """`config` is the recipe as it was given; its relative paths begin at `folder`."""
     progress = progress or Progress()
     sources = find_recipe_sources(recipe, folder)
@@ -157,21 +157,21 @@ def find_raw_ids(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: _digest([fingerprint(file.path) for file in source.files]) for key, source in sources.items()}
 
 
-def brew_whole(job: Job) -> Brewed:
+def brew_whole(job: Job) -> BrewResult:
     directory = ResultDirectory(LocalStore(job.directory))
     fingerprints = job.fingerprints()
-    plan = Plan(TABLE_KIND, job.config, sources=_lineage(job, fingerprints))
+    plan = ResultPlan(TABLE_KIND, job.config, sources=_lineage(job, fingerprints))
     job.progress.begin("learning types")
     dish = None if directory.is_finished else job.prepare()  # a mistake is told before there is a directory
     with _begun(directory, plan) as result:
         if dish is None or result.is_finished:
-            return Brewed(job.directory, list_versions(directory.store)[-1], None, result.notes)
+            return BrewResult(job.directory, list_versions(directory.store)[-1], None, result.notes)
         result.restore()
         tally = Tally()
         if not list_versions(directory.store):  # a kill may have come between the manifest and the finish
             _write(result, dish, _Version([], directory.id, fingerprints), tally, job.progress)
         result.finish(None, {"version": 1}, table_inventory(directory.store))
-        return Brewed(job.directory, 1, tally, [*result.notes, *_notes(dish, tally)])
+        return BrewResult(job.directory, 1, tally, [*result.notes, *_notes(dish, tally)])
 
 
 def _known_types(store: Store) -> dict[str, str]:
@@ -181,7 +181,7 @@ def _known_types(store: Store) -> dict[str, str]:
     return {column.name: column.source_type for column in columns}
 
 
-def _brew_more(job: Job, stop: int | None) -> Brewed:
+def _brew_more(job: Job, stop: int | None) -> BrewResult:
     """A live table: each call adds a version of whole hours, and none finishes it."""
     directory = ResultDirectory(LocalStore(job.directory))
     config = {key: value for key, value in job.config.items() if key not in _NOT_OF_A_LIVE_TABLE}
@@ -189,7 +189,7 @@ def _brew_more(job: Job, stop: int | None) -> Brewed:
     job.progress.begin("learning types")
     is_empty = stop is not None and all(map(has_no_lines, job.sources.values())) and list_versions(directory.store)
     dish = None if is_empty else job.prepare()
-    with _begun(directory, Plan(TABLE_KIND, {"live": True, **config})) as result:
+    with _begun(directory, ResultPlan(TABLE_KIND, {"live": True, **config})) as result:
         result.restore()
         before = read_manifests(directory.store) if list_versions(directory.store) else []
         table_id = before[0].table_id if before else _digest([directory.id, fingerprints])
@@ -198,11 +198,11 @@ def _brew_more(job: Job, stop: int | None) -> Brewed:
             commit_manifest(directory.store, result.commit, version.without_rows(directory.name))
         else:
             _write(result, dish, version, tally, job.progress)
-        return Brewed(job.directory, version.number, tally, [*result.notes, *_notes(dish, tally)])
+        return BrewResult(job.directory, version.number, tally, [*result.notes, *_notes(dish, tally)])
 
 
 @contextmanager
-def _begun(directory: ResultDirectory, plan: Plan) -> Iterator[OpenResult]:
+def _begun(directory: ResultDirectory, plan: ResultPlan) -> Iterator[OpenResult]:
     """The directory, to work in. A failure before the table's first version leaves it empty, so that a mended recipe
     or source does not meet another one's directory."""
     result = begin(directory, plan)
@@ -226,7 +226,7 @@ def _empty(directory: ResultDirectory) -> None:
             directory.store.remove_tree(name)
 
 
-def _write(result: OpenResult, dish: Dish, version: _Version, tally: Tally, progress: Progress) -> None:
+def _write(result: OpenResult, dish: BrewPlan, version: _Version, tally: Tally, progress: Progress) -> None:
     """One segment, and the manifest that makes it count."""
     store, schema = result.directory.store, dish.schema
     store.remove_tree(f"{SEGMENTS}/{version.number:06d}")  # what a killed brewing left
@@ -280,7 +280,7 @@ def _differs(old: TableSchema, new: TableSchema) -> str | None:
     return None
 
 
-def _watched(rows: Iterator[Minibatch], tally: Tally, dish: Dish, progress: Progress) -> Iterator[Minibatch]:
+def _watched(rows: Iterator[Minibatch], tally: Tally, dish: BrewPlan, progress: Progress) -> Iterator[Minibatch]:
     """The first minibatch comes when all is sorted."""
     for index, row in enumerate(rows):
         if index == 0:
@@ -289,7 +289,7 @@ def _watched(rows: Iterator[Minibatch], tally: Tally, dish: Dish, progress: Prog
         yield row
 
 
-def _notes(dish: Dish | None, tally: Tally) -> list[str]:
+def _notes(dish: BrewPlan | None, tally: Tally) -> list[str]:
     zeroed = ", ".join(f"{name} {count}" for name, count in sorted(tally.num_zeroed.items()))
     notes = [] if dish is None else list(dish.notes)
     return [*notes, f"nulls that became 0: {zeroed}"] if zeroed else notes

@@ -167,7 +167,7 @@ class _SpanCounter:
 
 
 @dataclass(frozen=True)
-class Ingredient:
+class InputTable:
     """One table on its way in: its rows in the promised order, and what becomes of its columns."""
 
     source: Source
@@ -191,7 +191,7 @@ def make_schema(converters: Sequence[Mapping[str, Converter]], order: Order) -> 
 
 
 def make_minibatches(
-    ingredients: Sequence[Ingredient], order: Order, batch_size: int, tally: Tally
+    ingredients: Sequence[InputTable], order: Order, batch_size: int, tally: Tally
 ) -> Generator[Minibatch]:
     """All rows, each once."""
     with ExitStack() as stack:
@@ -207,7 +207,7 @@ def make_minibatches(
             yield Minibatch(piece.hour, piece.rows.num_rows, values)
 
 
-def _convert(piece: Cut, ingredient: Ingredient, number: int, tally: Tally) -> dict[str, Value]:
+def _convert(piece: Cut, ingredient: InputTable, number: int, tally: Tally) -> dict[str, Value]:
     locate = partial(_locate, piece.rows, ingredient.source, number)
     names = piece.rows.schema.names
     values = {}

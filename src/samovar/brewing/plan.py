@@ -12,7 +12,7 @@ from samovar.brewing.columns import find_converters, require_column, with_shapes
 from samovar.brewing.converters import Converter
 from samovar.brewing.engines import Engine, Query, find_engine
 from samovar.brewing.formats import count_rows, read_in_order, scan_schema
-from samovar.brewing.minibatches import Ingredient, make_schema
+from samovar.brewing.minibatches import InputTable, make_schema
 from samovar.brewing.order import ADDED, GRANULAR, Clock, Order
 from samovar.brewing.progress import Progress
 from samovar.brewing.recipe import Recipe, RecipeTable, parse_size
@@ -22,8 +22,8 @@ from samovar.tables.schema import TableSchema
 
 
 @dataclass(frozen=True)
-class Dish:
-    ingredients: Sequence[Ingredient]
+class BrewPlan:
+    ingredients: Sequence[InputTable]
     order: Order
     batch_size: int
     compression: str
@@ -47,7 +47,7 @@ def find_recipe_sources(recipe: Recipe, folder: Path) -> dict[str, Source]:
 
 def prepare_recipe(
     recipe: Recipe, sources: Mapping[str, Source], engine: Engine | None = None, progress: Progress | None = None
-) -> Dish:
+) -> BrewPlan:
     engine = engine or find_engine("duckdb", parse_size(recipe.memory_limit))
     engine.progress = progress
     seed = recipe.shuffle.seed if recipe.shuffle else None
@@ -58,12 +58,12 @@ def prepare_recipe(
         schema = engine.scan_schema(source, notes)
         converters = with_shapes(find_converters(schema, factors, source.name), source, schema)
         query = make_query(source, schema, tuple(factors.columns), recipe.order, recipe.clock, seed)
-        ingredients.append(Ingredient(source, engine.sorted(query), converters))
+        ingredients.append(InputTable(source, engine.sorted(query), converters))
 
     def num_rows() -> int | None:
         return None if progress is None else _count(recipe, sources["source"], progress)
 
-    return Dish(ingredients, recipe.order, recipe.batch_size, recipe.compression, num_rows, notes)
+    return BrewPlan(ingredients, recipe.order, recipe.batch_size, recipe.compression, num_rows, notes)
 
 
 def _count(recipe: Recipe, source: Source, progress: Progress) -> int | None:
@@ -106,7 +106,7 @@ def find_order(tables: Sequence[TableConfig], pivot: str | None, stability: str 
     return order
 
 
-def open_table(table: TableConfig, order: Order, engine: Engine) -> Ingredient:
+def open_table(table: TableConfig, order: Order, engine: Engine) -> InputTable:
     """A table that `map_date_field` made is read as it lies; one without dates is sorted by its pivot."""
     source = table.source
     schema = engine.scan_schema(source)
@@ -114,9 +114,9 @@ def open_table(table: TableConfig, order: Order, engine: Engine) -> Ingredient:
     for column in [*columns, *order.key]:
         require_column(schema, column, source.name)
     if not order.is_online:
-        return Ingredient(source, engine.sorted(make_query(source, schema, columns, order)), table.converters)
+        return InputTable(source, engine.sorted(make_query(source, schema, columns, order)), table.converters)
     wanted = list(dict.fromkeys([*columns, *order.key]))
-    return Ingredient(source, read_in_order(source, schema, wanted), table.converters)
+    return InputTable(source, read_in_order(source, schema, wanted), table.converters)
 
 
 def make_query(

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from samovar.brewing.brew import Brewed, Job, brew_whole
+from samovar.brewing.brew import BrewResult, Job, brew_whole
 from samovar.brewing.columns import Factors, find_converters, with_shapes
 from samovar.brewing.converters import Converter
 from samovar.brewing.engines import find_engine
 from samovar.brewing.formats import scan_schema
 from samovar.brewing.order import FILE, ROW, Clock, Order, Unit, checked
 from samovar.brewing.plan import (
-    Dish,
+    BrewPlan,
     TableConfig,
     find_order,
     make_query,
@@ -107,7 +107,7 @@ def format_tensor_table(
     stability_column: str | None = None,
     compression: str = "zstd",
     memory_limit: str | int | None = None,
-) -> Brewed:
+) -> BrewResult:
     """Write a tensor table from what `map_date_field` made or, as an offline table, from rows without dates, which
     are sorted by the pivot within `memory_limit`."""
     tables = source_table_configs or []
@@ -126,10 +126,10 @@ def format_tensor_table(
             "format_tensor_table: found no converters; expected at least one column: use infer_converters"
         )
 
-    def prepare() -> Dish:
+    def prepare() -> BrewPlan:
         order = find_order(tables, pivot_column, stability_column)
         engine = find_engine("duckdb", parse_size(memory_limit))
-        return Dish([open_table(table, order, engine) for table in tables], order, batch_size, compression)
+        return BrewPlan([open_table(table, order, engine) for table in tables], order, batch_size, compression)
 
     config = {
         "batch_size": batch_size,

@@ -13,7 +13,7 @@ from samovar import seeds
 from samovar.hours import HOUR_SECONDS, file_hour, show_hour
 from samovar.results import OpenResult
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uri
-from samovar.runner.step import PredictionPool, frozen
+from samovar.runner.step import PredictStep, frozen
 from samovar.runner.uri import UriList
 from samovar.scoring.predictions import PredictionFile
 from samovar.tables.schema import ColumnSchema
@@ -111,7 +111,7 @@ class FinalEvaluation(Callback):
 class _Write(Callback):
     """Hands each prediction to the file."""
 
-    pool: PredictionPool
+    pool: PredictStep
     file: PredictionFile
 
     def on_batch_end(self, run: Run) -> None:
@@ -121,6 +121,6 @@ class _Write(Callback):
 
 def apply(learner: Learner, loader: Loader, uri: Uri, file: PredictionFile) -> None:
     """Write the predictions of one URI."""
-    pool = PredictionPool(learner)
+    pool = PredictStep(learner)
     with file:
         Runner(pool, loader, [_Write(pool, file)]).run(Run(learner), UriList([uri]))

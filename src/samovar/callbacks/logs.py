@@ -23,10 +23,9 @@ from typing import Any
 
 from samovar.hours import show_hour
 from samovar.results import OpenResult
+from samovar.results.artifacts import EVENTS_LOG, METRICS_LOG, TIMING_LOG
 from samovar.results.event_file import scalar_record, version_record
 from samovar.runner import Callback, Run
-
-METRICS_LOG = "metrics.jsonl"
 
 
 class MetricsLog(Callback):
@@ -106,9 +105,6 @@ def _plain(number: Any) -> Any:
     return plain if math.isfinite(plain) else None
 
 
-TIMING_LOG = "timing.jsonl"
-
-
 class TimingLog(Callback):
     def __init__(self, result: OpenResult, clock: Callable[[], float] = time.time) -> None:
         self._result = result
@@ -141,7 +137,6 @@ class TimingLog(Callback):
         self._result.append(TIMING_LOG, line)
 
 
-EVENTS_LOG = "tensorboard/events.tfevents"
 _QUALITIES = ("loss", "auc", "log_loss", "calibration")
 
 

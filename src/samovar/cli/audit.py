@@ -8,7 +8,7 @@ from samovar.cli.answer import Json, print_json
 from samovar.cli.sizes import readable
 
 if TYPE_CHECKING:
-    from samovar.provenance.audit import Audited
+    from samovar.provenance.audit import AuditReport
 
 
 def audit(
@@ -47,7 +47,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _print(name: str, done: "Audited") -> None:
+def _print(name: str, done: "AuditReport") -> None:
     if not done.differences:
         print(f"{name}: as it was finished, {done.num_files} files, {readable(done.size_bytes)}")
         return

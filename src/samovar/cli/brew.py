@@ -9,7 +9,7 @@ from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_notes, print_notes
 
 if TYPE_CHECKING:
-    from samovar.brewing.brew import Brewed
+    from samovar.brewing.brew import BrewResult
 
 
 def brew(
@@ -55,7 +55,7 @@ def _count(number: int, noun: str, ending: str = "s") -> str:
     return f"{number} {noun}{'' if number == 1 else ending}"
 
 
-def _answer(done: "Brewed") -> dict[str, Any]:
+def _answer(done: "BrewResult") -> dict[str, Any]:
     tally = done.tally
     counts = (
         {}

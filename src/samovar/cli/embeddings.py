@@ -32,13 +32,13 @@ def embeddings(
     Example: samovar embeddings models/click_1
     """
     from samovar.embeddings.stored import stored_tables
-    from samovar.errors import NotOurs
+    from samovar.errors import NotAResult
     from samovar.results import open_directory
 
     found = open_directory(directory)
     tables = list(stored_tables(found.load_model().tree))
     if not tables:
-        raise NotOurs(f"{found.name}: its model has no hash tables; expected some: check the path")
+        raise NotAResult(f"{found.name}: its model has no hash tables; expected some: check the path")
     if as_json:
         print_json(list(map(_record, tables)))
         return
@@ -55,7 +55,7 @@ def _record(table: "StoredTable") -> dict[str, Any]:
         "optimizer": table.optimizer,
         "dim": table.dim,
         "ttl": table.ttl,
-        "ids": table.num_rows,
+        "ids": table.num_ids,
         "bytes": table.size_bytes,
         **{name: table.counters[name] for name in _COUNTERS},
         "ages": table.count_ages().tolist(),
@@ -72,11 +72,11 @@ def _facts(tables: list["StoredTable"]) -> Grid:
             table.optimizer,
             str(table.dim),
             "never" if table.ttl is None else str(table.ttl),
-            f"{table.num_rows:,}",
+            f"{table.num_ids:,}",
             readable(table.size_bytes),
             *(f"{counters[name]:,}" for name in _COUNTERS),
         )
-    total = sum(table.num_rows for table in tables), sum(table.size_bytes for table in tables)
+    total = sum(table.num_ids for table in tables), sum(table.size_bytes for table in tables)
     grid.add_row("all", "", "", "", f"{total[0]:,}", readable(total[1]))
     return grid
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console, print_notes
 from samovar.cli.rows import save_text, writing_to
-from samovar.errors import NotOurs
+from samovar.errors import NotAResult
 
 
 class Span(StrEnum):
@@ -38,9 +38,9 @@ def metrics(
     directory = open_directory(model)
     rows = evaluations(directory, "day" if by is Span.DAY else "hour")
     if not rows and "evaluation" in directory.config:
-        raise NotOurs(f"{model}: no evaluation is there yet, or none had rows; expected some: wait for a snapshot")
+        raise NotAResult(f"{model}: no evaluation is there yet, or none had rows; expected some: wait for a snapshot")
     if not rows:
-        raise NotOurs(f"{model}: has no evaluations; expected a model with `evaluation` in its config: add it there")
+        raise NotAResult(f"{model}: has no evaluations; expected a model with `evaluation` in its config: add it there")
     if not is_measured(rows):
         need = "AUC, log-loss and calibration need a target and a prediction of one number an example"
         print_notes([f"{model}: nothing to measure: {need}; let `predict` give a tensor [B], or a dict of such"])

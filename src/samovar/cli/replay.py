@@ -10,7 +10,7 @@ from samovar.cli.answer import Json, only_answer, print_json
 from samovar.cli.console import open_notes
 
 if TYPE_CHECKING:
-    from samovar.provenance.replay import Replayed
+    from samovar.provenance.replay import ReplayReport
 
 
 def replay(
@@ -38,7 +38,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def _print(directory: Path, done: "Replayed") -> None:
+def _print(directory: Path, done: "ReplayReport") -> None:
     compared = f"{done.num_files} file{'s' if done.num_files != 1 else ''} compared"
     if not done.differences:
         print(f"{directory}: equal, {compared}")

@@ -60,7 +60,7 @@ def _print_facts(console: Console, table: "Table") -> None:
     grid.add_row("id", table.id)
     grid.add_row("version", f"{table.version} of {', '.join(map(str, table.versions[-10:]))}")
     grid.add_row("compression", table.compression)
-    grid.add_row("minibatches", f"{table.num_rows:,} of {table.num_examples:,} examples")
+    grid.add_row("minibatches", f"{table.num_minibatches:,} of {table.num_examples:,} examples")
     grid.add_row(
         "hours",
         f"{len(hours):,}, {show_hour(hours[0])} to {show_hour(hours[-1])}" if hours else "none: an offline table",
@@ -89,8 +89,8 @@ def _batch_sizes(table: "Table") -> Grid:
     grid = Grid("examples in a minibatch", "minibatches", "", box=None)
     for (first, last), count in _bins(counts).items():
         name = f"{first:,}" if first == last else f"{first:,} to {last:,}"
-        grid.add_row(name, f"{count:,}", "█" * max(1, round(_BAR_WIDTH * count / max(table.num_rows, 1))))
-    share = short / table.num_rows if table.num_rows else 0
+        grid.add_row(name, f"{count:,}", "█" * max(1, round(_BAR_WIDTH * count / max(table.num_minibatches, 1))))
+    share = short / table.num_minibatches if table.num_minibatches else 0
     grid.add_row(f"shorter than {usual:,}", f"{short:,}", f"{share:.2%}")
     return grid
 

@@ -17,7 +17,7 @@ def describe_table(table: "Table") -> dict[str, Any]:
         "version": table.version,
         "versions": table.versions,
         "compression": table.compression,
-        "minibatches": table.num_rows,
+        "minibatches": table.num_minibatches,
         "examples": table.num_examples,
         "hours": [show_hour(hour) for hour in table.hours if hour is not None],
         "complete_until": None if table.complete_until is None else show_hour(table.complete_until),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import BadInput, NotOurs
+from samovar.errors import BadInput, NotAResult
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -41,8 +41,8 @@ def read_idx(path: Path) -> NDArray[Any]:
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
-def _broken(path: Path, found: str) -> NotOurs:
-    return NotOurs(f"{path}: {found}; expected a whole IDX file, gzipped or not: fetch it again")
+def _broken(path: Path, found: str) -> NotAResult:
+    return NotAResult(f"{path}: {found}; expected a whole IDX file, gzipped or not: fetch it again")
 
 
 class MNIST:

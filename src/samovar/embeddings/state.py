@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from samovar.errors import BadInput, Damaged
+from samovar.errors import BadInput, CorruptData
 from samovar.native.embedding import SHARDS, Embedding, Loading
 from samovar.results import StreamedArray
 
@@ -81,7 +81,9 @@ def load_tables(core: Embedding, tables: Mapping[str, int], state: Mapping[str, 
 def _check_table(core: Embedding, name: str, table: int, state: Mapping[str, Any], must_match: bool) -> None:
     where = f"state of hash table {name!r}"
     if state["format"] != FORMAT:
-        raise Damaged(f"{where}: has format {state['format']}; this Samovar reads {FORMAT}: use the one that wrote it")
+        raise CorruptData(
+            f"{where}: has format {state['format']}; this Samovar reads {FORMAT}: use the one that wrote it"
+        )
     if must_match and core.kind(table) != state["optimizer"]:
         raise BadInput(
             f"{where}: its rows were made by optimizer {state['optimizer']!r}; the model has {core.kind(table)!r}: "
@@ -93,7 +95,7 @@ def _check_table(core: Embedding, name: str, table: int, state: Mapping[str, Any
             "that was saved"
         )
     if len(state["shards"]) != SHARDS:
-        raise Damaged(f"{where}: has {len(state['shards'])} shards; expected {SHARDS}: restore a copy")
+        raise CorruptData(f"{where}: has {len(state['shards'])} shards; expected {SHARDS}: restore a copy")
 
 
 def _load_table(core: Embedding, name: str, table: int, state: Mapping[str, Any]) -> Loading:
@@ -105,7 +107,7 @@ def _load_table(core: Embedding, name: str, table: int, state: Mapping[str, Any]
             for ids, stamps, rows in _pieces(state["shards"][number]):
                 loading.insert(number, ids, stamps, rows)
         except ValueError as error:
-            raise Damaged(
+            raise CorruptData(
                 f"state of hash table {name!r}, shard {number}: {error}; expected each id once, a stamp and "
                 f"{state['width']} floats for each: restore a copy"
             ) from error

@@ -31,7 +31,7 @@ class StoredTable:
         return ttl
 
     @property
-    def num_rows(self) -> int:
+    def num_ids(self) -> int:
         return sum(len(shard["ids"]) for shard in self.state["shards"])
 
     @property

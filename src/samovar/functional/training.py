@@ -45,7 +45,7 @@ class BatchStream(Stream):
 def _record(batch: Any, number: int) -> MinibatchRecord:
     parts = batch if isinstance(batch, list | tuple) else (batch,)
     count = len(parts[0]) if hasattr(parts[0], "__len__") else 1
-    return MinibatchRecord({str(place): part for place, part in enumerate(parts)}, num_examples=count, row=number)
+    return MinibatchRecord({str(place): part for place, part in enumerate(parts)}, num_examples=count, number=number)
 
 
 Validate = Callable[[], Mapping[str, Any]]
@@ -96,12 +96,12 @@ def train_model(
                 run.load_model(result.directory.load_model().tree)
                 return
             writers.append(MetricsLog(result))
-        run_epochs(run, StepPool(model, named), epochs, [*judges, *writers, PolicyClock()], result, 0)
+        run_epochs(run, ModelStep(model, named), epochs, [*judges, *writers, PolicyClock()], result, 0)
         if result is not None and run.end_reason is not None:
             result.finish(run.state_dict(), run.position)
 
 
-class StepPool:
+class ModelStep:
     """Hands each minibatch and the values of policies to the model's own step."""
 
     def __init__(self, model: TorchModel, policies: Mapping[str, Policy]) -> None:
@@ -112,7 +112,7 @@ class StepPool:
         if not self._model.architecture.training:  # what the user froze inside it stays so
             self._model.architecture.train()
 
-    def train(self, record: MinibatchRecord) -> float:
+    def run(self, record: MinibatchRecord) -> float:
         values = {name: each.value for name, each in self._policies.items() if hasattr(each, "value")}
         loss = self._model.do_train_step(*record.inputs.values(), **values)
         try:

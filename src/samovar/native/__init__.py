@@ -1,15 +1,22 @@
 """The C++ core for Python: the only room that imports `samovar._native`. Knows no tables or models, and of files only
 where they lie."""
 
-from samovar.native.cells import DecodedRow, RowDecoder, encode_bag, encode_dense, encode_opaque, require_codec
+from samovar.native.cells import (
+    DecodedMinibatches,
+    MinibatchDecoder,
+    encode_bag,
+    encode_dense,
+    encode_opaque,
+    require_codec,
+)
 from samovar.native.files import FileList, list_files, stamps_of
 from samovar.native.hashing import Hasher, hash_array, hash_bytes, hash_integers, to_word, tokenize
 
 __all__ = [
-    "DecodedRow",
+    "DecodedMinibatches",
     "FileList",
     "Hasher",
-    "RowDecoder",
+    "MinibatchDecoder",
     "encode_bag",
     "encode_dense",
     "encode_opaque",

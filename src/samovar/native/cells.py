@@ -65,14 +65,14 @@ def encode_opaque(data: Buffer, codec: str, level: int) -> bytes:
     return _native.encode_opaque(data, require_codec(codec), level)
 
 
-DecodedRow = _native.DecodedRow
+DecodedMinibatches = _native.DecodedMinibatches
 
 
-class RowDecoder:
+class MinibatchDecoder:
     """Decodes all cells of a minibatch in one call, without the GIL, into memory that is used again."""
 
     def __init__(self, kept_bytes: int) -> None:
-        self._decoder = _native.RowDecoder(kept_bytes)
+        self._decoder = _native.MinibatchDecoder(kept_bytes)
 
     def decode(
         self,
@@ -82,7 +82,7 @@ class RowDecoder:
         max_bytes: int,
         are_checked: bool = False,
         may_map: bool = True,
-    ) -> _native.DecodedRow:
+    ) -> _native.DecodedMinibatches:
         """The cells at the rows [offset, size] of `places`; ValueError(what, number of the cell) for a bad one.
 
         `max_bytes` is the most memory that they may take: a few bytes can claim any size. `are_checked` if these bytes

@@ -12,7 +12,7 @@ from typing import Any
 from samovar.brewing.brew import TABLE_KIND, find_raw_ids
 from samovar.config.diff import Diff, diff_flat, show_value
 from samovar.config.values import MISSING
-from samovar.errors import Damaged, SamovarError
+from samovar.errors import CorruptData, SamovarError
 from samovar.results import Link, ResultDirectory, Source
 from samovar.results.checked import FileRecord, map_checked
 from samovar.results.directory import CONFIG, EXTERNAL, INVENTORY, LINEAGE, STATUS
@@ -73,27 +73,27 @@ _NUM_THREADS = 8
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditReport:
     num_files: int
     size_bytes: int
     differences: list[str]
 
 
-def audit(directory: ResultDirectory) -> Audited:
+def audit(directory: ResultDirectory) -> AuditReport:
     """All files of a finished result, or of a live table up to its newest version, and all that it was made from."""
     try:
         expected = _expected(directory)
-    except Damaged as error:
-        return Audited(0, 0, [str(error)])
+    except CorruptData as error:
+        return AuditReport(0, 0, [str(error)])
     if expected is None:
-        return Audited(0, 0, [f"is not finished ({directory.describe_state()}): nothing can be proven yet"])
+        return AuditReport(0, 0, [f"is not finished ({directory.describe_state()}): nothing can be proven yet"])
     with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="audit") as pool:
         found = pool.map(lambda item: _check(directory, *item), sorted(expected.items()))
         differences = [line for line in found if line is not None]
     differences += _extra(directory, expected)
     if not any(line.startswith(_RECORDS) for line in differences):  # else nobody knows what it was made from
         differences += _sources(directory)
-    return Audited(len(expected), sum(record.size for record in expected.values()), differences)
+    return AuditReport(len(expected), sum(record.size for record in expected.values()), differences)
 
 
 def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:

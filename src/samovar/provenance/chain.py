@@ -9,7 +9,7 @@ from pathlib import Path
 
 from samovar.config import flatten
 from samovar.config.values import at, split
-from samovar.errors import NotOurs
+from samovar.errors import NotAResult
 from samovar.results import Link, Source, open_directory
 from samovar.results.directory import follow
 from samovar.runs.find import Target
@@ -41,7 +41,7 @@ def _planned(target: Target) -> Iterator[Source]:
 def _as_source(key: str, path: Path) -> Source:
     try:
         return open_directory(path).as_source(key)
-    except NotOurs:
+    except NotAResult:
         return Source(key, str(path.resolve()), "", is_raw=path.is_file() or glob.has_magic(str(path)))
 
 

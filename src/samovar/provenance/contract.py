@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from samovar.callbacks.logs import EVENTS_LOG, METRICS_LOG
 from samovar.results import open_directory
 from samovar.results.arrays import ArraysFile
-from samovar.results.artifacts import FILES
+from samovar.results.artifacts import EVENTS_LOG, FILES, METRICS_LOG
 from samovar.results.event_file import read_scalars
 
 ROOTS = ("model", "evaluation", FILES, "manifest", "segments")

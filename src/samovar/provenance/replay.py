@@ -27,7 +27,7 @@ _DATES = ("start_date", "end_date", "datetime_format", "timezone")
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayReport:
     directory: Path
     num_files: int
     differences: list[str]
@@ -36,7 +36,7 @@ class Replayed:
     """What is not as it was when the result was made."""
 
 
-def replay(path: Path, into: Path, console: Console | None = None) -> Replayed:
+def replay(path: Path, into: Path, console: Console | None = None) -> ReplayReport:
     """`into` must not be there yet, or be a replay that was stopped: it goes on. Executes the script that the directory
     keeps; `console` shows how far it is."""
     directory = open_directory(path)
@@ -48,7 +48,7 @@ def replay(path: Path, into: Path, console: Console | None = None) -> Replayed:
     again(directory, into, console)
     expected, found = contract_of(path), contract_of(into)
     environment = changed_environment(directory.environment, open_directory(into).environment)
-    return Replayed(into, len(expected), compare(expected, found), environment)
+    return ReplayReport(into, len(expected), compare(expected, found), environment)
 
 
 def _choose(directory: ResultDirectory) -> Again:

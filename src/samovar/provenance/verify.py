@@ -137,7 +137,7 @@ LOG = "child.log"
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifyReport:
     num_kills: int
     num_runs: int
     """More than one when a run ended before all kills were done."""
@@ -147,7 +147,7 @@ class Verified:
 
 def verify_resume(
     request: Request, num_kills: int, folder: Path, seed: int = 0, watch: Callable[[int], None] = lambda kills: None
-) -> Verified:
+) -> VerifyReport:
     """All runs are made in `folder`; `watch` is told how many kills were done."""
     folder.mkdir(parents=True, exist_ok=True)
     straight = _place(request, folder / "straight")
@@ -164,7 +164,7 @@ def verify_resume(
 
 def _compare_runs(
     request: Request, straight: Request, num_kills: int, folder: Path, seed: int, watch: Callable[[int], None]
-) -> Verified:
+) -> VerifyReport:
     done = _run(straight, folder)
     if done.code != 0:
         raise _failed("the straight run", done)
@@ -177,7 +177,7 @@ def _compare_runs(
         kills = _kill_often(killed, folder, pace, kills, num_kills, watch)
         found = contract_of(killed.out)
         differences += [f"{killed.out}: {line}" for line in compare(expected, found)]
-    return Verified(kills, runs, len(expected), differences)
+    return VerifyReport(kills, runs, len(expected), differences)
 
 
 def _load_ahead() -> None:

@@ -36,7 +36,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import ColumnElement
 
-from samovar.errors import BadInput, NotOurs, QueueGone
+from samovar.errors import BadInput, NotAResult, QueueUnavailable
 
 metadata = MetaData()
 
@@ -129,7 +129,7 @@ class Database:
                 is_hopeless = isinstance(error, _HOPELESS)
                 if is_hopeless or time.monotonic() + pause > deadline:
                     tried = "" if is_hopeless else f"; it was tried for {self._patience_seconds:.0f} s"
-                    raise QueueGone(
+                    raise QueueUnavailable(
                         f"{self.name}: the queue's database cannot be used ({reason}){tried}: bring it back and start "
                         "again, or make it anew with `samovar queue rebuild`; the directories hold all that was done"
                     ) from error
@@ -157,8 +157,8 @@ def _parse(url: str) -> URL:
     return parsed
 
 
-def _no_queue(name: str) -> NotOurs:
-    return NotOurs(f"{name}: there is no queue; expected one: check --db, or begin with `samovar queue add`")
+def _no_queue(name: str) -> NotAResult:
+    return NotAResult(f"{name}: there is no queue; expected one: check --db, or begin with `samovar queue add`")
 
 
 def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
@@ -200,7 +200,7 @@ def _make_file(path: Path) -> None:
             # Two who begin a file at once: SQLite waits for locks, but not always for this one.
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             if not is_busy or time.monotonic() > deadline:
-                raise QueueGone(
+                raise QueueUnavailable(
                     f"{path}: cannot be used as a queue ({error}); expected an SQLite file, or none: choose another "
                     "name"
                 ) from error

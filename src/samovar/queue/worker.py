@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from samovar.errors import QueueGone, SamovarError, Stopped
+from samovar.errors import QueueUnavailable, SamovarError, Stopped
 from samovar.queue.queue import LEASE_SECONDS, Job, Outcome, Queue
 from samovar.queue.task import Command, is_made, make_command
 from samovar.results import ResultDirectory
@@ -166,7 +166,7 @@ class Worker:
         try:
             outcome = self._attempt(job)
         except SamovarError as error:
-            if isinstance(error, QueueGone):
+            if isinstance(error, QueueUnavailable):
                 raise
             outcome = Outcome("wrong" if error.exit_code == 2 else "failed", error.exit_code, str(error))
         except OSError as error:  # the machine has no room for a process: another try, or machine, may fare better
@@ -215,7 +215,7 @@ class _Watch:
     job: Job
     child: Child
     is_lost: bool = False
-    gone: QueueGone | None = None
+    gone: QueueUnavailable | None = None
     num_stops: int = 0
     ends_at: float = math.inf
     """When the grace of a child is over that nobody wants any more."""
@@ -243,7 +243,7 @@ class _Watch:
     def _beat(self) -> None:
         try:
             self.is_lost = not self.worker.queue.beat(self.job, self.worker.lease_seconds, self.child.log_tail())
-        except QueueGone as error:
+        except QueueUnavailable as error:
             self.gone = error
             self.worker.tell(f"job {self.job.id}: the queue does not answer; its process is stopped, to go on later")
 

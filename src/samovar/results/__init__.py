@@ -3,15 +3,15 @@
 from samovar.results.arrays import StreamedArray
 from samovar.results.artifacts import read_log
 from samovar.results.directory import Lineage, Link, ResultDirectory, Source, Status, open_directory
-from samovar.results.open_result import OpenResult, Plan, begin
+from samovar.results.open_result import OpenResult, ResultPlan, begin
 from samovar.results.snapshot import Snapshot
 
 __all__ = [
     "Lineage",
     "Link",
     "OpenResult",
-    "Plan",
     "ResultDirectory",
+    "ResultPlan",
     "Snapshot",
     "Source",
     "Status",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from samovar.errors import BadInput, Damaged
+from samovar.errors import BadInput, CorruptData
 
 CHUNK_BYTES = 8 << 20
 METADATA = "__metadata__"  # safetensors keeps texts under this name
@@ -146,7 +146,7 @@ class ArraysFile:
             self.metadata: dict[str, str] = header.pop(METADATA, {})
             self._places = {name: tuple(entry["data_offsets"]) for name, entry in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Damaged(
+            raise CorruptData(
                 f"arrays file: cannot read its header ({error}); expected safetensors: restore a copy"
             ) from error
         self._data = data[8 + size :]

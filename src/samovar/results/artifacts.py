@@ -17,12 +17,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
-from samovar.errors import BadPath, Damaged, NotFound
+from samovar.errors import BadPath, CorruptData, NotFound
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.store import Guard, Store, Tail
 
 FILES = "files"
 ROOTS = ("logs", "evaluation", "model", FILES)
+METRICS_LOG, TIMING_LOG, EVENTS_LOG = "metrics.jsonl", "timing.jsonl", "tensorboard/events.tfevents"  # in logs/
 """The only places that are rolled back; nothing else in a directory is ever removed."""
 
 Inventory = Mapping[str, FileRecord]
@@ -47,11 +48,11 @@ class Artifacts:
         return dict(self._files)
 
     def roll_back(self, inventory: Inventory) -> None:
-        """Make the directory hold exactly the files of `inventory`; `Damaged` if one of them is not as it was."""
+        """Make the directory hold exactly the files of `inventory`; `CorruptData` if one of them is not as it was."""
         found = {entry.path: entry.size for root in ROOTS for entry in self._store.list(root)}
         for path, record in inventory.items():
             if found.get(path) != record.size:
-                raise Damaged(
+                raise CorruptData(
                     f"{path}: found {found.get(path, 'no')} bytes; the snapshot expects {record.size}: "
                     "it was changed from outside; restore it from a copy"
                 )
@@ -195,7 +196,7 @@ def _parse(where: str, lines: list[bytes], first_number: int) -> Iterator[dict[s
             record = None
         if not isinstance(record, dict):
             found = line[:60].decode(errors="replace")
-            raise Damaged(
+            raise CorruptData(
                 f"{where}, line {number}: found {found!r}; expected a JSON object: restore the file from a copy"
             )
         yield record

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from samovar.errors import Damaged, NotFound
+from samovar.errors import CorruptData, NotFound
 from samovar.native import Hasher
 from samovar.store import Guard, Store
 
@@ -79,14 +79,14 @@ def write_checked(store: Store, path: str, data: bytes, guard: Guard | None = No
 
 
 def map_checked(store: Store, path: str, expected: FileRecord) -> memoryview:
-    """A file in memory, after making sure of every byte; else `Damaged`."""
+    """A file in memory, after making sure of every byte; else `CorruptData`."""
     try:
         data = store.map(path)
     except NotFound as error:
-        raise Damaged(f"{path}: is missing; expected {expected.size} bytes: restore it from a copy") from error
+        raise CorruptData(f"{path}: is missing; expected {expected.size} bytes: restore it from a copy") from error
     found = FileRecord.of(data)
     if found != expected:
-        raise Damaged(
+        raise CorruptData(
             f"{path}: found {found.size} bytes with checksum {found.checksum}; expected {expected.size} with "
             f"{expected.checksum}: the file was changed or the disk damaged it; restore it from a copy"
         )

@@ -24,7 +24,7 @@ from typing import Any, Literal, Self
 
 from samovar.config import Ledger, parse_config
 from samovar.config.identity import identity
-from samovar.errors import Damaged, NotFound, NotOurs
+from samovar.errors import CorruptData, NotAResult, NotFound
 from samovar.results.checked import FileRecord, map_checked
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
 from samovar.results.state import read_state
@@ -64,7 +64,7 @@ class Status:
         except NotFound:
             return None
         except (ValueError, TypeError, KeyError) as error:
-            raise Damaged(
+            raise CorruptData(
                 f"{STATUS}: cannot be read ({error}); expected the schema of format 1: remove the file"
             ) from error
 
@@ -271,7 +271,7 @@ class ResultDirectory:
             finished = self.store.attributes().values[FINISHED]
             inventory = self.inventory()
             if "model/state.json" not in inventory:
-                raise NotOurs(
+                raise NotAResult(
                     f"{self.name}: is a finished {self.lineage.kind} without a model; expected one: check the path"
                 )
             return Snapshot(0, read_state(self.store, "model", inventory), finished["position"], inventory)
@@ -280,25 +280,25 @@ class ResultDirectory:
         for name in names:
             try:
                 return read_snapshot(self.store, name)
-            except Damaged as error:
+            except CorruptData as error:
                 problems.append(str(error))
         if self.is_finished or committed_snapshots(self.store) != names:  # it went on while we looked
             return self.load_model()
-        raise NotOurs(
+        raise NotAResult(
             f"{self.name}: has no model yet ({'; '.join(problems) or 'no snapshot'}); expected a finished directory or "
             "one with a snapshot: let it run first"
         )
 
 
 def open_directory(path: Path | str) -> ResultDirectory:
-    """The result directory in a local folder, or `NotOurs`."""
+    """The result directory in a local folder, or `NotAResult`."""
     folder = Path(path)
     result = ResultDirectory(LocalStore(folder))
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing there"
-        raise NotOurs(f"{folder}: {found}; expected a result directory: check the path")
+        raise NotAResult(f"{folder}: {found}; expected a result directory: check the path")
     if not result.is_created:
-        raise NotOurs(f"{folder}: has no {CONFIG}; expected a directory that Samovar made: check the path")
+        raise NotAResult(f"{folder}: has no {CONFIG}; expected a directory that Samovar made: check the path")
     return result
 
 
@@ -311,7 +311,7 @@ def follow(sources: Iterable[Source], above: tuple[str, ...]) -> Iterator[Link]:
             continue
         try:
             origin = open_directory(source.path)
-        except NotOurs:
+        except NotAResult:
             yield Link(depth, source, "missing")
             continue
         yield Link(depth, source, _state_of(origin, source), origin)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from functools import cache
 
-from samovar.errors import Damaged
+from samovar.errors import CorruptData
 
 
 def version_record() -> bytes:
@@ -30,7 +30,7 @@ def read_scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
         event = data[position + 12 : position + 12 + length]
         (expected,) = struct.unpack_from("<I", data, position + 12 + length)
         if _masked(event) != expected:
-            raise Damaged(f"event file: the record at {position} is damaged; expected its checksum: restore a copy")
+            raise CorruptData(f"event file: the record at {position} is damaged; expected its checksum: restore a copy")
         position += 16 + length
         if event[9:10] == b"\x10":
             yield _parse_scalar(event)

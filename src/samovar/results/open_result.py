@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from samovar.config import compare, dump_config, to_csv
-from samovar.errors import Conflict, Damaged, NotOurs, Stopped
+from samovar.errors import Conflict, CorruptData, NotAResult, Stopped
 from samovar.results.artifacts import Artifacts
 from samovar.results.checked import CheckedWriter, FileRecord, write_checked
 from samovar.results.directory import (
@@ -55,7 +55,7 @@ from samovar.store.lease import HEARTBEAT_SECONDS
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResultPlan:
     """What a directory is to become."""
 
     kind: str
@@ -84,7 +84,7 @@ class Plan:
 class OpenResult:
     """A directory between `begin` and the end of its `with` block."""
 
-    def __init__(self, directory: ResultDirectory, plan: Plan, lease: Lease | None) -> None:
+    def __init__(self, directory: ResultDirectory, plan: ResultPlan, lease: Lease | None) -> None:
         self.directory = directory
         self.notes: list[str] = []
         """What the user should be told: settings that differ, versions that changed, a snapshot that was damaged."""
@@ -110,7 +110,7 @@ class OpenResult:
             try:
                 snapshot = read_snapshot(self._store, name)
                 self._artifacts.roll_back(snapshot.inventory)
-            except Damaged as error:
+            except CorruptData as error:
                 damaged.append(f"snapshot {name.number} is damaged: {error}")
                 self._bad_snapshots.add(name.name)
                 continue
@@ -119,7 +119,7 @@ class OpenResult:
             self._say(position=snapshot.position)
             return snapshot
         if damaged:
-            raise Damaged(f"{self.directory.name}: no snapshot can be used: {'; '.join(damaged)}")
+            raise CorruptData(f"{self.directory.name}: no snapshot can be used: {'; '.join(damaged)}")
         self._artifacts.roll_back({})
         self._is_restored = True
         return self._plan.init_from.load_model() if self._plan.init_from is not None else None
@@ -254,7 +254,7 @@ class OpenResult:
     def _safe_position(self) -> Any:
         """Of the newest good snapshot; None before the first."""
         for name in committed_snapshots(self._store):
-            with suppress(Damaged):
+            with suppress(CorruptData):
                 return read_snapshot(self._store, name).position
         return None
 
@@ -317,7 +317,7 @@ class OpenResult:
 
 def begin(
     directory: ResultDirectory,
-    plan: Plan,
+    plan: ResultPlan,
     *,
     accept_script: bool = False,
     heartbeat_seconds: float | None = HEARTBEAT_SECONDS,
@@ -340,7 +340,7 @@ def begin(
         raise
 
 
-def _finished(directory: ResultDirectory, plan: Plan) -> OpenResult:
+def _finished(directory: ResultDirectory, plan: ResultPlan) -> OpenResult:
     result = OpenResult(directory, plan, None)
     result.notes = _check_config(directory, plan)
     if _was_killed_after_finish(directory):
@@ -371,18 +371,18 @@ def _refuse_foreign(directory: ResultDirectory) -> None:
         return
     foreign = [entry.path for entry in directory.store.list() if not entry.path.startswith(f"{EXTERNAL}/")]
     if CONFIG in foreign:
-        raise NotOurs(
+        raise NotAResult(
             f"{directory.name}: has a {CONFIG} but not its hidden .samovar folder; expected both: "
             "copy the directory again, with hidden files (cp -r DIR, not DIR/*)"
         )
     if foreign:
-        raise NotOurs(
+        raise NotAResult(
             f"{directory.name}: holds {len(foreign)} files that Samovar did not make, for example {foreign[0]}; "
             "expected a new or empty directory: choose another one"
         )
 
 
-def _check_config(directory: ResultDirectory, plan: Plan) -> list[str]:
+def _check_config(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
     old, new = directory.lineage, plan.lineage
     found = compare(directory.config, plan.config, old.inputs, new.inputs, new.kind)
     if found.conflicts.rows:

@@ -89,7 +89,7 @@ def read_manifest(store: Store, name: SnapshotName) -> dict[str, Any]:
 
 
 def read_snapshot(store: Store, name: SnapshotName) -> Snapshot:
-    """Everything in it, after checking every byte; `Damaged` otherwise."""
+    """Everything in it, after checking every byte; `CorruptData` otherwise."""
     prefix = f"{SNAPSHOTS}/{name.name}"
     manifest = read_manifest(store, name)
     files = {path: FileRecord.from_json(record) for path, record in manifest["files"].items()}

@@ -23,7 +23,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from samovar.errors import BadInput, Damaged, NotOurs
+from samovar.errors import BadInput, CorruptData, NotAResult
 from samovar.results.arrays import Array, ArraysFile, as_array, write_arrays
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.store import Guard, Store
@@ -113,7 +113,7 @@ def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> A
         return _CONTAINERS[tag](decode_tree(item, load_array) for item in content)
     if tag in _SCALARS:
         return _SCALARS[tag](content)
-    raise Damaged(
+    raise CorruptData(
         f"state tree: unknown mark {tag!r}; expected a snapshot of this version: use the Samovar that wrote it"
     )
 
@@ -186,7 +186,7 @@ def read_state(store: Store, prefix: str, files: Mapping[str, FileRecord]) -> An
     path = f"{prefix}/{TREE_FILE}"
     document = json.loads(bytes(map_checked(store, path, files[path])))
     if document["format"] != STATE_FORMAT:
-        raise Damaged(
+        raise CorruptData(
             f"{path}: has format {document['format']}; this Samovar reads {STATE_FORMAT}: use the one that wrote it"
         )
     path = f"{prefix}/{ARRAYS_FILE}"
@@ -234,9 +234,9 @@ def _replace(path: Path, tree: object, disk: Disk) -> None:
 
 
 def load_tree(path: Path) -> Any:
-    """The tree back, in memory of its own; `NotOurs` when somebody else wrote the file."""
+    """The tree back, in memory of its own; `NotAResult` when somebody else wrote the file."""
     if not path.is_file():
-        raise NotOurs(f"{path}: nothing there; expected a file that was saved before: check the name")
+        raise NotAResult(f"{path}: nothing there; expected a file that was saved before: check the name")
     try:
         arrays = ArraysFile(memoryview(bytearray(path.read_bytes())))
         document = json.loads(arrays.metadata[TREE_KEY])
@@ -246,8 +246,8 @@ def load_tree(path: Path) -> Any:
                 document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
             )
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise NotOurs(
+        raise NotAResult(
             f"{path}: is no file of Samovar, or it is damaged ({error}); expected one that it saved: check the name, "
             "or restore a copy"
         ) from error
-    raise NotOurs(f"{path}: has format {form}; this Samovar reads {FILE_FORMAT}: use a newer one")
+    raise NotAResult(f"{path}: has format {form}; this Samovar reads {FILE_FORMAT}: use a newer one")

@@ -3,7 +3,7 @@
 from samovar.runner.callback import Callback
 from samovar.runner.learner import Learner
 from samovar.runner.loader import Loader
-from samovar.runner.loop import Runner, settle_vector_math
+from samovar.runner.loop import Runner, warm_up_vector_math
 from samovar.runner.run import Run
 from samovar.runner.step import MinibatchWorkerPool
 from samovar.runner.stream import ListStream, MergedStream, MinibatchRecord, Stream, TableStream
@@ -25,4 +25,4 @@ __all__ = [
     "Uris",
 ]
 
-settle_vector_math()  # as soon as anything can train, and before it does
+warm_up_vector_math()  # as soon as anything can train, and before it does

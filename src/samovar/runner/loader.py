@@ -9,7 +9,7 @@ from typing import Self
 
 import torch
 
-from samovar.errors import Damaged
+from samovar.errors import CorruptData
 from samovar.runner.stream import MinibatchRecord, Records, Stream
 from samovar.runner.uri import Uri
 from samovar.tables.record import Record, RecordValue
@@ -49,7 +49,7 @@ class Loader:
             record = next(reading.records, None)
             self.waiting_for = None
             if record is None:
-                raise Damaged(
+                raise CorruptData(
                     f"{uri.name}: its minibatches end at number {reading.next - uri.first}; expected "
                     f"{uri.num_batches}: the table changed while it was read; restore it, and start again"
                 )
@@ -66,13 +66,13 @@ class Loader:
         if isinstance(record, MinibatchRecord):  # a stream of the facades has no columns to choose from
             return record
         # Who collects targets, hour after hour, must not keep the whole blocks that they lay in.
-        values = {name: _at_home(record[name], record.is_private and name not in self.targets) for name in self.columns}
+        values = {name: _aligned(record[name], record.is_private and name not in self.targets) for name in self.columns}
         return MinibatchRecord(
             {name: values[name] for name in self.features},
             {name: values[name] for name in self.targets},
             {name: values[name] for name in self.keys},
             record.num_examples,
-            record.row,
+            record.number,
             record.hour,
         )
 
@@ -90,7 +90,7 @@ class Loader:
         self.close()
 
 
-def _at_home(value: RecordValue, may_stay: bool) -> RecordValue:
+def _aligned(value: RecordValue, may_stay: bool) -> RecordValue:
     """A tensor in memory of its own, or where it lies if that is aligned as torch's own are: where it lies in the
     reader's block depends on where reading began, and a matrix product may give other bits for another alignment."""
     if not isinstance(value, torch.Tensor) or (may_stay and value.data_ptr() % _ALIGNMENT == 0):

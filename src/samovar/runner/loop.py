@@ -3,11 +3,11 @@
     on_run_begin
     for uri in uris:                          from the next one of the run's state
         on_uri_begin                          EarlyStopping ends the run before this URI
-        pool.begin(uri)                       hash tables' clocks + 1, if it has minibatches
+        step.begin(uri)                       hash tables' clocks + 1, if it has minibatches
         for record in loader.read(uri):
-            pool.train(record)                forward, loss, backward, update
+            step.run(record)                  forward, loss, backward, update
             on_batch_end                      only observes
-        pool.drain()                          nothing is in flight any more
+        step.drain()                          nothing is in flight any more
         on_uri_end                            in the callbacks' order; EarlyStopping ends the run after them
         stopped on request: raise Stopped
     on_run_end
@@ -35,26 +35,29 @@ from samovar.runner.stream import MinibatchRecord
 from samovar.runner.uri import Uri, Uris
 
 
-def settle_vector_math() -> None:
+def warm_up_vector_math() -> None:
     for dtype in (torch.float32, torch.float64):
         torch.sqrt(torch.ones(1, dtype=dtype, device="cpu"))
 
 
-class Pool(Protocol):
-    """What eats minibatches: `MinibatchWorkerPool`, or another step."""
+class Step(Protocol):
+    """What the loop does with each minibatch: `MinibatchWorkerPool` trains, `PredictStep` predicts."""
 
-    def begin(self, uri: Uri) -> None: ...
+    def begin(self, uri: Uri) -> None:
+        """A URI begins."""
 
-    def train(self, record: MinibatchRecord) -> float | None: ...
+    def run(self, record: MinibatchRecord) -> float | None:
+        """One minibatch; gives the loss, if there is one."""
 
-    def drain(self) -> None: ...
+    def drain(self) -> None:
+        """The URI ends: nothing may stay in flight."""
 
 
 class Runner:
     """Takes a run through its URIs."""
 
-    def __init__(self, pool: Pool, loader: Loader, callbacks: Sequence[Callback] = ()) -> None:
-        self._pool = pool
+    def __init__(self, step: Step, loader: Loader, callbacks: Sequence[Callback] = ()) -> None:
+        self._step = step
         self._loader = loader
         self._callbacks = list(callbacks)
 
@@ -86,18 +89,18 @@ class Runner:
                 run.end_early(stopping)
 
     def _train(self, run: Run, uri: Uri) -> None:
-        self._pool.begin(uri)
+        self._step.begin(uri)
         number = 0
         try:
             for record in self._loader.read(uri):
-                run.add_batch(record, self._pool.train(record))
+                run.add_batch(record, self._step.run(record))
                 for callback in self._callbacks:
                     callback.on_batch_end(run)
                 number += 1
         except Exception as error:
             error.add_note(f"in minibatch {number} of {uri.name}")
             raise
-        self._pool.drain()
+        self._step.drain()
         run.end_uri(uri)
 
     def _end(self, run: Run) -> None:

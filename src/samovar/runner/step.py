@@ -4,9 +4,10 @@ lr           "lr" of every optimizer's groups; `emb.lr` only of the optimizer na
 lr_factor    multiplies what stands there: the policy's value, or what the optimizer was built with
 anything     else is handed to the loss by its name
 
-The pool that eats minibatches: forward, loss, backward, update. Knows no URIs and no callbacks.
+What the loop does with one minibatch. Training is forward, loss, backward, update; a frozen learner only predicts.
+Knows no URIs and no callbacks.
 
-A step is done when `train` returns: nothing is ever in flight when callbacks run. Reading ahead is the loader's work.
+A step is done when `run` returns: nothing is ever in flight when callbacks run. Reading ahead is the loader's work.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ from samovar.runner.uri import Uri
 _FACTOR = "_factor"
 
 
-class Settings:
+class PolicySettings:
     """Made before a state is restored: what the optimizers were built with is what factors multiply."""
 
     def __init__(self, policies: Mapping[str, Policy], optimizers: Mapping[str, Optimizer]) -> None:
@@ -87,7 +88,7 @@ class MinibatchWorkerPool:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self.settings = Settings(learner.named_policies, learner.named_optimizers)
+        self.settings = PolicySettings(learner.named_policies, learner.named_optimizers)
         self._optimizers = list(learner.named_optimizers.values())
         self._hash_tables = find_hash_tables(learner.model)
 
@@ -97,7 +98,7 @@ class MinibatchWorkerPool:
             for tables in self._hash_tables:
                 tables.advance_clock()
 
-    def train(self, record: MinibatchRecord) -> float:
+    def run(self, record: MinibatchRecord) -> float:
         """One step; gives the loss."""
         arguments = self.settings.apply()
         for optimizer in self._optimizers:
@@ -119,7 +120,7 @@ class MinibatchWorkerPool:
             optimizer.zero_grad()
 
 
-class PredictionPool:
+class PredictStep:
     """Applies a frozen learner: the same loop with another step."""
 
     def __init__(self, learner: Learner) -> None:
@@ -130,7 +131,7 @@ class PredictionPool:
     def begin(self, uri: Uri) -> None:
         """A frozen model does not count."""
 
-    def train(self, record: MinibatchRecord) -> float | None:
+    def run(self, record: MinibatchRecord) -> float | None:
         with torch.no_grad():
             self.prediction = self.learner.predict(self.learner.model(record.inputs))
         return None

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from samovar.hours import show_hour
-from samovar.tables import Part, Record, Table, read_merged
-from samovar.tables.reader import SharedRows
+from samovar.tables import Part, ReadOptions, Record, Table, read_merged
+from samovar.tables.reader import SharedReader
 from samovar.tables.record import RecordValue
 
 
@@ -23,8 +23,8 @@ class MinibatchRecord:
     targets: Mapping[str, RecordValue] = field(default_factory=dict)
     keys: Mapping[str, RecordValue] = field(default_factory=dict)
     num_examples: int = 0
-    row: int = 0
-    """Its number in the table."""
+    number: int = 0
+    """Its place in the table."""
     hour: int | None = None
     """Start of its hour, seconds since 1970 UTC; None in an offline table."""
 
@@ -49,60 +49,45 @@ class Stream(ABC):
         return f"minibatch {number}"
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read. None of it changes what is read."""
-
-    num_downloaders: int | None = None
-    num_parsers: int | None = None
-    max_cache_size: int | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class TableStream(Stream):
-    """Rows of one table, in any order."""
+    """Minibatches of one table, in any order."""
 
     table: Table
-    rows: Sequence[int]
-    """A range, or an order that was drawn."""
+    numbers: Sequence[int]
+    """A range, or a shuffled order."""
     options: ReadOptions = ReadOptions()
 
     @property
     def num_batches(self) -> int:
-        return len(self.rows)
+        return len(self.numbers)
 
     def open(self, first: int, columns: Sequence[str]) -> Records:
-        with self.table.read_rows(
-            self.rows[first:],
-            columns,
-            num_downloaders=self.options.num_downloaders,
-            num_parsers=self.options.num_parsers,
-            max_cache_size=self.options.max_cache_size,
-        ) as reader:
+        with self.table.read_minibatches(self.numbers[first:], columns, self.options) as reader:
             yield from reader
 
     def place_of(self, number: int) -> str:
-        return place_of_row(self.table, self.rows[number])
+        return place_in_table(self.table, self.numbers[number])
 
 
 @dataclass(frozen=True, eq=False)
 class SharedStream(Stream):
-    """Neighbouring rows of a table that others read too, before or after."""
+    """Neighbouring minibatches of a table that others read too, before or after."""
 
     table: Table
-    rows: range
-    shared: SharedRows
+    numbers: range
+    shared: SharedReader
     """Has the columns of all of them."""
 
     @property
     def num_batches(self) -> int:
-        return len(self.rows)
+        return len(self.numbers)
 
     def open(self, first: int, columns: Sequence[str]) -> Records:
-        yield from self.shared.read(self.rows.start + first, self.rows.stop)
+        yield from self.shared.read(self.numbers.start + first, self.numbers.stop)
 
     def place_of(self, number: int) -> str:
-        return place_of_row(self.table, self.rows[number])
+        return place_in_table(self.table, self.numbers[number])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +103,7 @@ class MergedStream(Stream):
 
     @property
     def num_batches(self) -> int:
-        return len(self.parts[0].table.rows_between(self.start, self.stop))
+        return len(self.parts[0].table.minibatches_between(self.start, self.stop))
 
     def open(self, first: int, columns: Sequence[str]) -> Records:
         hour, skipped = self._hour_of(first)
@@ -127,9 +112,7 @@ class MergedStream(Stream):
             self.merge_keys,
             hour,
             self.stop,
-            num_downloaders=self.options.num_downloaders,
-            num_parsers=self.options.num_parsers,
-            max_cache_size=self.options.max_cache_size,
+            self.options,
         )
         for number, record in enumerate(records):
             if number >= skipped:
@@ -143,7 +126,7 @@ class MergedStream(Stream):
     def _hour_of(self, first: int) -> tuple[int, int]:
         """The hour of a minibatch, and its number in the hour."""
         table = self.parts[0].table
-        row = table.rows_between(self.start, self.stop).start + first
+        row = table.minibatches_between(self.start, self.stop).start + first
         hours = [(rows.start, hour) for hour, rows in table.hours.items() if hour is not None]
         found = bisect_right(hours, row, key=lambda entry: entry[0]) - 1
         start, hour = hours[found]
@@ -164,10 +147,10 @@ class ListStream(Stream):
         yield from _only(self.records[first:], columns)
 
 
-def place_of_row(table: Table, row: int) -> str:
-    return f"row {row} of {table.name}, in its file {table.file_of(row)}"
+def place_in_table(table: Table, number: int) -> str:
+    return f"minibatch {number} of {table.name}, in its file {table.file_of(number)}"
 
 
 def _only(records: Iterable[Record], columns: Sequence[str]) -> Records:
     for record in records:
-        yield Record({name: record[name] for name in columns}, record.row, record.hour, record.num_examples)
+        yield Record({name: record[name] for name in columns}, record.number, record.hour, record.num_examples)

@@ -16,7 +16,7 @@ from samovar.config.values import MISSING, Tree, covers, same, split
 from samovar.errors import BadInput
 from samovar.results.environment import flat_environment
 from samovar.runs.find import Target
-from samovar.runs.index import collector_at_rest
+from samovar.runs.index import paused_gc
 from samovar.runs.summary import answers, read_kinds
 
 
@@ -89,7 +89,7 @@ class Summary:
     """Values as they are shown, with how many configs have them."""
 
 
-@collector_at_rest()
+@paused_gc()
 def compare_targets(targets: Sequence[Target], ignore: Iterable[str] = (), with_environment: bool = False) -> Diff:
     """Only the keys that are not the same everywhere. `ignore` is as in `flat_diff`; of a clone only its parent's name
     is compared."""

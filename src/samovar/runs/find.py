@@ -16,7 +16,7 @@ from samovar.config import read_config
 from samovar.errors import BadInput
 from samovar.results import ResultDirectory
 from samovar.results.directory import CONFIG, EXTERNAL
-from samovar.runs.index import collector_at_rest
+from samovar.runs.index import paused_gc
 from samovar.runs.summary import answers, read_configs
 from samovar.store import LocalStore
 from samovar.store.base import RESERVED
@@ -72,7 +72,7 @@ class Target:
     """None: a config file."""
 
 
-@collector_at_rest()
+@paused_gc()
 def find_targets(names: Iterable[str | Path]) -> list[Target]:
     """In the order of the names. A pattern gives what is a config or a result, sorted; a folder that is no result
     gives all results below it. Finding none is an error."""

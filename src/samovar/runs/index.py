@@ -33,14 +33,14 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import Damaged, SamovarError
+from samovar.errors import CorruptData, SamovarError
 from samovar.native import stamps_of
 from samovar.native.files import CTIME
 from samovar.signals import NUMBERS
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
+def paused_gc() -> Iterator[None]:
     """Around a block, or as a decorator; at the end all is as it was."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -188,7 +188,7 @@ def _read(read: Callable[[Path], Json], folder: Path) -> Json | SamovarError:
     except SamovarError as error:
         return error
     except (ValueError, KeyError) as error:
-        return Damaged(
+        return CorruptData(
             f"{folder}: cannot be read ({error!r}); expected the files as Samovar wrote them: restore them from a copy"
         )
 

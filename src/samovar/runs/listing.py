@@ -18,7 +18,7 @@ from typing import Any
 from samovar.config.diff import show_value
 from samovar.config.values import MISSING, nearest, same, split
 from samovar.errors import BadInput
-from samovar.runs.index import collector_at_rest
+from samovar.runs.index import paused_gc
 from samovar.runs.summary import FACTS, UNREADABLE, RunSummary, main_metrics, summarize_runs
 
 
@@ -133,7 +133,7 @@ class Listing:
     """What is wrong with the runs that could not be read."""
 
 
-@collector_at_rest()
+@paused_gc()
 def list_runs(
     directories: Sequence[Path],
     now: datetime,

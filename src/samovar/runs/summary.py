@@ -20,13 +20,11 @@ from samovar.config.identity import without_parent
 from samovar.config.values import MISSING, nearest
 from samovar.errors import BadInput, SamovarError
 from samovar.results import ResultDirectory, open_directory
-from samovar.results.artifacts import read_log, read_log_end
+from samovar.results.artifacts import METRICS_LOG, read_log, read_log_end
 from samovar.results.directory import CONFIG, LINEAGE, STATUS
 from samovar.runs.index import Reading, read_many
 from samovar.store import LocalStore
 from samovar.store.base import RESERVED
-
-LOG = "metrics.jsonl"
 
 _STEPS = ("uri", "step", "iteration", "epoch", "hour")
 """Where a line stands: the first of these that it has as a number, else its place in the log."""
@@ -44,7 +42,7 @@ class Curve:
 def read_curves(directory: ResultDirectory) -> dict[str, Curve]:
     """By metric: `loss` of training, `next_hour+1h.auc` of an evaluation with a shift, `policies.lr`."""
     curves: dict[str, Curve] = defaultdict(Curve)
-    for number, line in enumerate(read_log(directory.store, LOG)):
+    for number, line in enumerate(read_log(directory.store, METRICS_LOG)):
         step = next((float(line[key]) for key in _STEPS if _is_number(line.get(key))), float(number))
         for metric, value in metrics_of(line):
             curves[metric].steps.append(step)
@@ -54,7 +52,7 @@ def read_curves(directory: ResultDirectory) -> dict[str, Curve]:
 
 def read_last(directory: ResultDirectory) -> dict[str, float]:
     """The last value of each metric."""
-    newest = {_shape(line): line for line in read_log_end(directory.store, LOG)}
+    newest = {_shape(line): line for line in read_log_end(directory.store, METRICS_LOG)}
     return {metric: value for line in newest.values() for metric, value in metrics_of(line)}
 
 
@@ -180,7 +178,9 @@ _FACTS = Reading(
     _read_facts,
     lambda facts: facts["state"] == _FINISHED,  # whether another one lives is not to be seen in these files
 )
-_METRICS = Reading("metrics-1", (f"logs/{LOG}", f"logs/{Path(LOG).stem}"), _read_metrics)  # whole, and in segments
+_METRICS = Reading(
+    "metrics-1", (f"logs/{METRICS_LOG}", f"logs/{Path(METRICS_LOG).stem}"), _read_metrics
+)  # whole, and in segments
 
 FACTS = ("name", "state", "kind", "age", "position", "error")
 """What every run has; a config key of the same name is reached as `config.name`."""

@@ -23,7 +23,7 @@ from samovar.config.values import MISSING
 from samovar.errors import BadInput
 from samovar.runs.diff import label_group, read_identities
 from samovar.runs.find import Target
-from samovar.runs.index import collector_at_rest
+from samovar.runs.index import paused_gc
 from samovar.runs.summary import answers, match_one, read_metrics
 
 Floats = NDArray[np.float64]
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
     return "" if value is MISSING else json.dumps(value, sort_keys=True, default=str)
 
 
-def find_kin(condensed: Floats) -> Floats:
+def cluster(condensed: Floats) -> Floats:
     """scipy's linkage, by mean distance: a line for each of the joins, the closest first."""
     from scipy.cluster.hierarchy import linkage
 
@@ -172,14 +172,14 @@ class Dendrogram:
         return 0.5 if low == high else (leaf.value - low) / (high - low)
 
 
-@collector_at_rest()
+@paused_gc()
 def grow(targets: Sequence[Target], most_leaves: int, metric: str | None = None) -> Dendrogram:
     """The order of the targets does not matter. Without results there is no metric."""
     if len(targets) < 2:
         raise BadInput(f"tree: found {len(targets)} config; expected two or more: name another config or directory")
     flat = dict(zip((target.name for target in targets), read_identities(targets), strict=True))
     ordered = sorted(targets, key=lambda each: (json.dumps(flat[each.name], sort_keys=True), each.name))
-    kin = find_kin(distances([flat[target.name] for target in ordered]))
+    kin = cluster(distances([flat[target.name] for target in ordered]))
     values = _read_metric(ordered, metric)
     diff = diff_flat({target.name: flat[target.name] for target in ordered})
     groups, merges = _lay_out(kin, most_leaves)

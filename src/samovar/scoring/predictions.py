@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from samovar.errors import BadInput
 from samovar.results import OpenResult
 from samovar.runner import MinibatchRecord
-from samovar.scoring.quality import measure
+from samovar.scoring.quality import PREDICTION, measure
 from samovar.tables.export import arrow_type, parse_type, rows_of_column
 from samovar.tables.record import RecordValue
 from samovar.tables.schema import ColumnSchema
 
-PREDICTION = "prediction"
 MODEL_HOUR = "model_hour"
 _ROWS_PER_GROUP = 1 << 16
 _KEPT_BYTES = 1 << 20

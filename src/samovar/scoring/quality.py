@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from samovar.callbacks.logs import METRICS_LOG
 from samovar.results import ResultDirectory
-from samovar.results.artifacts import read_log
-from samovar.scoring.predictions import PREDICTION
+from samovar.results.artifacts import METRICS_LOG, read_log
 
+PREDICTION = "prediction"  # the column of an output that has no name
 _SMALLEST = 1e-15
 
 

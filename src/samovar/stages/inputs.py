@@ -22,7 +22,7 @@ from typing import Any
 from samovar.brewing.sources import fingerprint
 from samovar.config.diff import diff_flat
 from samovar.config.values import MISSING, at, describe, join
-from samovar.errors import BadInput, ConfigError, Conflict, NotOurs
+from samovar.errors import BadInput, ConfigError, Conflict, NotAResult
 from samovar.results import ResultDirectory, Source, open_directory
 
 KEYS = ("source", "table")
@@ -77,7 +77,7 @@ def _read(key: str, value: Any, folder: Path) -> Iterator[Named]:
 def _is_result(path: Path) -> bool:
     try:
         return open_directory(path).is_created
-    except NotOurs:
+    except NotAResult:
         return False
 
 
@@ -102,9 +102,9 @@ def require_good(named: Sequence[Named], out: Path) -> None:
     for each in named:
         try:
             origin = each.open()
-        except NotOurs as error:
+        except NotAResult as error:
             cure = "run the stage that makes it first; raw files are named by another key"
-            raise NotOurs(f"{each.key}: {error}, or {cure}") from error
+            raise NotAResult(f"{each.key}: {error}, or {cure}") from error
         above = [str(each.path), *(link.source.path for link in origin.chain())]
         if str(out.resolve()) in above:
             way = " → ".join([str(out), *above[: above.index(str(out.resolve())) + 1]])

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path, PosixPath, PurePosixPath
 from typing import IO, Any, NoReturn
 
-from samovar.callbacks.logs import METRICS_LOG
 from samovar.config import Params, merge
 from samovar.config.identity import STAGE
 from samovar.config.values import nearest
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
 from samovar.results import OpenResult, ResultDirectory
-from samovar.results.artifacts import FILES
+from samovar.results.artifacts import FILES, METRICS_LOG
 from samovar.stages.inputs import Named, RawFiles, find_named
 
 

@@ -19,7 +19,7 @@ from samovar.config import Ledger, Params, flatten
 from samovar.config.identity import PLACE_KEYS, STAGE, without_parent
 from samovar.config.values import covers
 from samovar.errors import BadInput, ConfigError
-from samovar.results import Plan, ResultDirectory, Source, begin
+from samovar.results import ResultDirectory, ResultPlan, Source, begin
 from samovar.stages.inputs import (
     CHECKSUM_KEY,
     FILES_KEY,
@@ -38,9 +38,9 @@ from samovar.stages.script_text import ScriptText, read_text
 from samovar.store import LocalStore
 from samovar.training.drift import Earlier, find_earlier, judge_changes, judge_defaults
 from samovar.training.request import Request, choose_threads
-from samovar.training.script import load_script, no_exit
+from samovar.training.script import forbid_exit, load_script
 
-READ_BY_US = ("seed", "num_threads", FILES_KEY, CHECKSUM_KEY, *KEYS)
+STAGE_KEYS = ("seed", "num_threads", FILES_KEY, CHECKSUM_KEY, *KEYS)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def run_stage(request: Request) -> Ran:
         if result.is_finished:
             return Ran(request.out, True, result.notes)
         result.restore()
-        with no_exit(request.script.path, "main"):
+        with forbid_exit(request.script.path, "main"):
             ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
         notes += _remarks(effective, ledger, earlier, notes)
         result.write_params(ledger.to_dict())
@@ -112,9 +112,9 @@ def _make_effective(request: Request, inputs: _Inputs) -> dict[str, Any]:
     return effective if inputs.raw is None else {**effective, FILES_KEY: inputs.raw.value}
 
 
-def _plan(request: Request, effective: dict[str, Any], inputs: _Inputs, directory: ResultDirectory) -> Plan:
+def _plan(request: Request, effective: dict[str, Any], inputs: _Inputs, directory: ResultDirectory) -> ResultPlan:
     begun = directory if directory.is_created else request.replayed
-    return Plan(
+    return ResultPlan(
         begun.lineage.kind if begun is not None else f"{STAGE}{request.script.path.stem}",
         effective,
         request.script.source,
@@ -133,7 +133,7 @@ def _check_numbers(effective: dict[str, Any], where: str) -> None:
 
 def _users_keys(effective: dict[str, Any]) -> list[str]:
     """What the script, and not we, must read."""
-    return [key for key in flatten(without_parent(effective)) if not any(covers(own, key) for own in READ_BY_US)]
+    return [key for key in flatten(without_parent(effective)) if not any(covers(own, key) for own in STAGE_KEYS)]
 
 
 def _judge_text(text: ScriptText, earlier: Earlier | None, is_accepted: bool) -> list[str]:

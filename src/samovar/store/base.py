@@ -131,7 +131,7 @@ class Tail(ABC):
         """Nothing more is added; what was is removed, or kept for people to look at."""
 
 
-class Grip(ABC):
+class Heartbeat(ABC):
     """A lease holder's sign of life. `record` is what others need to judge it (see `Store.liveness`)."""
 
     record: Mapping[str, Json]
@@ -195,12 +195,12 @@ class Store(ABC):
         """Start the open end of a log anew; an older one of that name is forgotten."""
 
     @abstractmethod
-    def grip(self, directory: str) -> Grip:
+    def heartbeat(self, directory: str) -> Heartbeat:
         """Show life for a lease that is about to be taken."""
 
     @abstractmethod
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
-        """Whether the holder that wrote a grip's record still lives, as seen from here."""
+        """Whether the holder that wrote a heartbeat's record still lives, as seen from here."""
 
     @abstractmethod
     def sweep(self) -> None:

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from samovar.store.base import LEASE_SECONDS, Grip, Json, Liveness
+from samovar.store.base import LEASE_SECONDS, Heartbeat, Json, Liveness
 from samovar.store.disk import Disk
 
 
@@ -119,7 +119,7 @@ def _is_running(here: ProcessName, pid: str, started: str) -> bool:
 _FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, len, pid
 
 
-class LocalGrip(Grip):
+class LocalHeartbeat(Heartbeat):
     def __init__(self, path: Path, disk: Disk) -> None:
         self._path = path
         self._disk = disk
@@ -143,7 +143,7 @@ class LocalGrip(Grip):
 
 
 def judge(folder: Path, record: Mapping[str, Json], now: float) -> Liveness:
-    """Alive, silent or dead: what a grip's record and its lock file tell."""
+    """Alive, silent or dead: what a heartbeat's record and its lock file tell."""
     process = ProcessName(**record["process"])
     path = folder / record["file"]
     try:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from samovar.errors import LeaseHeld, LeaseLost, SamovarError, StoreError
-from samovar.store.base import LEASE_SECONDS, Attributes, Grip, Json, Liveness, Store
+from samovar.store.base import LEASE_SECONDS, Attributes, Heartbeat, Json, Liveness, Store
 
 HEARTBEAT_SECONDS = 10.0
 LEASE = "lease"  # the attribute
@@ -58,19 +58,19 @@ def _state_of(store: Store, attributes: Attributes) -> LeaseState:
     record: Mapping[str, Json] = attributes.values.get(LEASE, {})
     if not record or record["holder"] is None:
         return LeaseState(record.get("epoch", 0), None, "dead")
-    return LeaseState(record["epoch"], Holder(**record["holder"]), store.liveness(record["grip"]))
+    return LeaseState(record["epoch"], Holder(**record["holder"]), store.liveness(record["heartbeat"]))
 
 
 class Lease:
     """A held lease. Not for use in a forked child: the lease stays with the process that took it."""
 
-    def __init__(self, store: Store, directory: str, epoch: int, holder: Holder, grip: Grip) -> None:
+    def __init__(self, store: Store, directory: str, epoch: int, holder: Holder, heartbeat: Heartbeat) -> None:
         self.epoch = epoch
         self.holder = holder
         self._name = _name(store, directory)
         self._store = store
         self._directory = directory
-        self._grip: Grip | None = grip
+        self._heartbeat: Heartbeat | None = heartbeat
         self._heart: threading.Thread | None = None
         self._stopping = threading.Event()
         self._heart_error: Exception | None = None
@@ -79,7 +79,7 @@ class Lease:
         """The directory's attributes, if the lease is still ours; else `LeaseLost`."""
         if self._heart_error is not None:
             raise self._heart_error
-        if self._grip is None or os.getpid() != self.holder.pid:
+        if self._heartbeat is None or os.getpid() != self.holder.pid:
             raise LeaseLost(f"lease of epoch {self.epoch} ({self.holder}): used after its end, or in a forked process")
         attributes = self._store.attributes(self._directory)
         if attributes.version == 0:
@@ -106,8 +106,8 @@ class Lease:
                 return
 
     def beat(self) -> None:
-        if self._grip is not None:
-            self._grip.beat()
+        if self._heartbeat is not None:
+            self._heartbeat.beat()
 
     def keep_beating(self, also: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> None:
         """Beat, and call `also`, every few seconds from a thread; its failure is raised by the next `check`."""
@@ -132,16 +132,16 @@ class Lease:
     def release(self) -> None:
         """Give the directory back. Without effect when it was lost or released already."""
         self.stop_beating()
-        if self._grip is None or os.getpid() != self.holder.pid:
+        if self._heartbeat is None or os.getpid() != self.holder.pid:
             return
         self._heart_error = None
-        self._grip.drop()  # from here on others may take it
+        self._heartbeat.drop()  # from here on others may take it
         try:
             self.commit(**{LEASE: {"epoch": self.epoch, "holder": None}})
         except LeaseLost:
             pass  # the successor's record stands, and is right
         finally:
-            self._grip = None
+            self._heartbeat = None
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +158,7 @@ def _name(store: Store, directory: str) -> str:
 
 def take_lease(store: Store, directory: str = "") -> Lease:
     """Become the holder, or `LeaseHeld` with the name of the one who is."""
-    grip = store.grip(directory)
+    heartbeat = store.heartbeat(directory)
     try:
         while True:
             attributes = store.attributes(directory)
@@ -170,9 +170,9 @@ def take_lease(store: Store, directory: str = "") -> Lease:
                 )
             holder = Holder.here()
             epoch = state.epoch + 1
-            record = {"epoch": epoch, "holder": asdict(holder), "grip": grip.record}
+            record = {"epoch": epoch, "holder": asdict(holder), "heartbeat": heartbeat.record}
             if store.compare_and_set(directory, attributes, {**attributes.values, LEASE: record}) is not None:
-                return Lease(store, directory, epoch, holder, grip)
+                return Lease(store, directory, epoch, holder, heartbeat)
     except BaseException:
-        grip.drop()
+        heartbeat.drop()
         raise

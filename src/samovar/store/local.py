@@ -19,14 +19,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from samovar.errors import AlreadyExists, BadPath, Damaged, NotFound
+from samovar.errors import AlreadyExists, BadPath, CorruptData, NotFound
 from samovar.native import hash_bytes
 from samovar.store.base import (
     RESERVED,
     Attributes,
     Entry,
-    Grip,
     Guard,
+    Heartbeat,
     Json,
     Liveness,
     Store,
@@ -36,7 +36,7 @@ from samovar.store.base import (
     split_path,
 )
 from samovar.store.disk import Disk, store_error
-from samovar.store.heartbeat import LocalGrip, ScratchNames, judge
+from samovar.store.heartbeat import LocalHeartbeat, ScratchNames, judge
 
 # A stale holder could win a number that was already taken and removed again. It then finds newer numbers, and
 # knows, as long as more versions are kept than pass between its link and its look.
@@ -192,11 +192,11 @@ class LocalStore(Store):
                 self._disk.unlink(path)  # a replaced holder may still write to the old one: it has no name now
             return _LocalTail(self, path, self._disk.create(path))
 
-    def grip(self, directory: str) -> Grip:
+    def heartbeat(self, directory: str) -> Heartbeat:
         with self._translated("take the lease of", directory):
             folder = self._own / "locks"
             self.make_folder(folder)
-            return LocalGrip(folder / self._names.next(), self._disk)
+            return LocalHeartbeat(folder / self._names.next(), self._disk)
 
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
         return judge(self._own / "locks", record, self._clock())
@@ -335,7 +335,7 @@ def _decode_attributes(path: Path, version: int) -> Attributes:
     checksum, _, body = path.read_bytes().partition(b"\n")
     body = body.removesuffix(b"\n")
     if checksum != b"%016x" % hash_bytes(body):
-        raise Damaged(
+        raise CorruptData(
             f"{path}: its checksum does not fit its content; expected attributes as they were written: "
             "the disk damaged it; remove this file to go back to the state before"
         )

@@ -10,8 +10,8 @@ from samovar.store.base import (
     LEASE_SECONDS,
     Attributes,
     Entry,
-    Grip,
     Guard,
+    Heartbeat,
     Json,
     Liveness,
     Store,
@@ -31,7 +31,7 @@ class MemoryStore(Store):
         self._files: dict[str, bytes] = {}
         self._attributes: dict[str, Attributes] = {}
         self._heartbeats: dict[int, float] = {}
-        self._grips = itertools.count()
+        self._numbers = itertools.count()
         self._lock = threading.RLock()
 
     def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
@@ -104,9 +104,9 @@ class MemoryStore(Store):
     def tail(self, name: str) -> Tail:
         return _MemoryTail()
 
-    def grip(self, directory: str) -> Grip:
+    def heartbeat(self, directory: str) -> Heartbeat:
         with self._lock:
-            return _MemoryGrip(self._heartbeats, next(self._grips), self._clock)
+            return _MemoryHeartbeat(self._heartbeats, next(self._numbers), self._clock)
 
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
         with self._lock:
@@ -156,7 +156,7 @@ class _MemoryTail(Tail):
             self._data.clear()
 
 
-class _MemoryGrip(Grip):
+class _MemoryHeartbeat(Heartbeat):
     def __init__(self, heartbeats: dict[int, float], number: int, clock: Callable[[], float]) -> None:
         self.record = {"number": number}
         self._heartbeats = heartbeats

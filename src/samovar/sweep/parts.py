@@ -16,7 +16,7 @@ from typing import Any
 
 from samovar.config import dump_config, flatten, merge, parse_config, read_config
 from samovar.config.identity import PLACE_KEYS, Parent, with_parent, without_parent
-from samovar.errors import AlreadyExists, NotOurs
+from samovar.errors import AlreadyExists, NotAResult
 from samovar.store import LocalStore
 from samovar.sweep.document import Change, Experiment
 
@@ -86,7 +86,7 @@ class Parts:
         """An experiment does not spread in a folder that holds other things."""
         found = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
         if found and CONFIGS not in found:
-            raise NotOurs(
+            raise NotAResult(
                 f"{self.folder}: holds {found[0]} and no {CONFIGS}/; expected an experiment's directory, or none: "
                 "choose another --out"
             )

@@ -16,9 +16,10 @@ from typing import Any
 from samovar.config import flat_diff, read_config
 from samovar.config.diff import show_value
 from samovar.config.identity import without_parent
-from samovar.errors import BadInput, NotOurs
+from samovar.errors import BadInput, NotAResult
 from samovar.results import ResultDirectory, open_directory, read_log
-from samovar.runs.summary import LOG, metrics_of
+from samovar.results.artifacts import METRICS_LOG
+from samovar.runs.summary import metrics_of
 from samovar.sweep.parts import Part
 
 _SHOWN = ("loss", "auc", "log_loss")
@@ -46,7 +47,7 @@ class Series:
 
 def read_series(directory: ResultDirectory) -> dict[str, Series]:
     found: dict[str, Series] = {}
-    for line in read_log(directory.store, LOG):
+    for line in read_log(directory.store, METRICS_LOG):
         is_evaluation = line.get("kind") == "evaluation"
         for name, value in metrics_of(line, has_shifts=False):
             series = found.setdefault(name, Series(is_evaluation))
@@ -163,5 +164,5 @@ def collect(parts: Sequence[Part], states: Mapping[str, str], metrics: Sequence[
 def _series(part: Part) -> dict[str, Series]:
     try:
         return read_series(open_directory(part.out))
-    except NotOurs:
+    except NotAResult:
         return {}  # it has not begun

@@ -10,20 +10,21 @@ if TYPE_CHECKING:
     from samovar.tables.cell import Compression
     from samovar.tables.manifest import Manifest, Segment, commit_manifest, read_manifests
     from samovar.tables.merge import Part, read_merged
-    from samovar.tables.reader import TableReader
+    from samovar.tables.reader import ReadOptions, TableReader
     from samovar.tables.record import Bag, Record
     from samovar.tables.schema import ColumnSchema, Ids, Minibatch, TableSchema
     from samovar.tables.table import Table, open_table
     from samovar.tables.writer import write_segment
 
 _MODULES = {
-    "Bag": "bag",
+    "Bag": "record",
     "ColumnSchema": "schema",
     "Compression": "cell",
     "Ids": "schema",
     "Manifest": "manifest",
     "Minibatch": "schema",
     "Part": "merge",
+    "ReadOptions": "reader",
     "Record": "record",
     "Segment": "manifest",
     "Table": "table",
@@ -44,6 +45,7 @@ __all__ = [
     "Manifest",
     "Minibatch",
     "Part",
+    "ReadOptions",
     "Record",
     "Segment",
     "Table",

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import Damaged
+from samovar.errors import CorruptData
 from samovar.native import hash_bytes
 from samovar.store import Store
 from samovar.tables.manifest import FileEntry
-from samovar.tables.writer import CELL_INDEX, ROW_INDEX
+from samovar.tables.writer import CELL_INDEX, MINIBATCH_INDEX
 
 Places = NDArray[np.uint64]
-"""[offset, size] a cell"""
+"""[offset, size] of each cell"""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes that hold the wanted cells of some rows of one file, and where each cell lies in them."""
+    """Bytes that hold the wanted cells of a few minibatches of one file, and where each cell lies in them."""
 
     data: Any
     places: Places
-    """[rows, columns, 2]"""
+    """[minibatches, columns, 2]"""
 
 
 class TableFile:
@@ -41,23 +41,23 @@ class TableFile:
         return self._store.can_map
 
     @property
-    def rows(self) -> NDArray[np.void]:
-        """[rows] of hour, number of examples."""
-        return np.frombuffer(self._index, ROW_INDEX, self.entry.num_rows)
+    def minibatches(self) -> NDArray[np.void]:
+        """[minibatches] of hour, number of examples."""
+        return np.frombuffer(self._index, MINIBATCH_INDEX, self.entry.num_rows)
 
     @cached_property
     def cells(self) -> NDArray[np.void]:
-        """[rows, columns] of offset, size, size in memory."""
-        skipped = self.entry.num_rows * ROW_INDEX.itemsize
+        """[minibatches, columns] of offset, size, size in memory."""
+        skipped = self.entry.num_rows * MINIBATCH_INDEX.itemsize
         return np.frombuffer(self._index, CELL_INDEX, offset=skipped).reshape(self.entry.num_rows, self._num_columns)
 
     @cached_property
     def _index(self) -> bytes:
         self._check_size()
-        size = self.entry.num_rows * (ROW_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
+        size = self.entry.num_rows * (MINIBATCH_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
         data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
         if f"{hash_bytes(data):016x}" != self.entry.index_checksum:
-            raise Damaged(
+            raise CorruptData(
                 f"{self.name}: the index of its cells is damaged; expected the bytes that were written: "
                 "restore it from a copy, or brew the table again"
             )
@@ -77,19 +77,19 @@ class TableFile:
         found = self._store.size(self.entry.path)
         if found != self.entry.size:
             state = "is missing" if found is None else f"has {found:,} bytes"
-            raise Damaged(
+            raise CorruptData(
                 f"{self.name}: {state}; its manifest says {self.entry.size:,}: "
                 "restore it from a copy, or brew the table again"
             )
 
     def places(self, columns: list[int]) -> Places:
-        """Where the cells of some columns lie, [rows, columns, 2]."""
+        """Where the cells of some columns are, [minibatches, columns, 2]."""
         wanted = self.cells[:, columns]
         places = np.stack([wanted["offset"], wanted["size"].astype(np.uint64)], axis=2)
-        return np.ascontiguousarray(places)  # rows of it are then handed to the decoder as they are
+        return np.ascontiguousarray(places)  # slices of it are handed to the decoder as they are
 
     def fetch(self, places: Places) -> Source:
-        """The cells at [rows, columns] of `places`: mapped where the store can, else read, column by column."""
+        """The cells at [minibatches, columns] of `places`: mapped where the store can, else read, column by column."""
         return Source(self._mapped, places) if self.can_map else self._read(places)
 
     def _read(self, places: Places) -> Source:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from samovar.errors import BadInput, Damaged, NotFound, NotOurs
+from samovar.errors import BadInput, CorruptData, NotAResult, NotFound
 from samovar.results.checked import FileRecord
 from samovar.store import Store, write_file
 from samovar.tables.schema import TableSchema
@@ -91,7 +91,7 @@ class Manifest:
         try:
             document = json.loads(data)
             if document["format"] != FORMAT:
-                raise Damaged(
+                raise CorruptData(
                     f"{where}: has table format {document['format']}; this Samovar reads {FORMAT}: "
                     "use a newer Samovar, or brew the table again"
                 )
@@ -105,9 +105,11 @@ class Manifest:
                 document["brewed_from"],
             )
         except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, Damaged):
+            if isinstance(error, CorruptData):
                 raise
-            raise Damaged(f"{where}: cannot be read ({error}); expected a manifest: restore it from a copy") from error
+            raise CorruptData(
+                f"{where}: cannot be read ({error}); expected a manifest: restore it from a copy"
+            ) from error
 
 
 def commit_manifest(store: Store, commit: Callable[..., None], manifest: Manifest) -> None:
@@ -124,7 +126,7 @@ def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
     """All manifests up to a version, the newest by default."""
     versions = list_versions(store)
     if not versions:
-        raise NotOurs(f"{store.name}: has no version yet; expected a tensor table: brew one, or check the path")
+        raise NotAResult(f"{store.name}: has no version yet; expected a tensor table: brew one, or check the path")
     newest = versions[-1] if version is None else version
     if newest not in versions:
         raise BadInput(f"{store.name}: has no version {newest}; expected 1 to {versions[-1]}: choose one of them")
@@ -136,7 +138,7 @@ def _read(store: Store, version: int) -> Manifest:
     try:
         return Manifest.from_bytes(store.read(_path(version)), where)
     except NotFound as error:
-        raise Damaged(f"{where}: is missing; the table has this version: restore it from a copy") from error
+        raise CorruptData(f"{where}: is missing; the table has this version: restore it from a copy") from error
 
 
 def table_inventory(store: Store) -> dict[str, FileRecord]:

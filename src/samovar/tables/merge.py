@@ -12,6 +12,7 @@ import torch
 
 from samovar.errors import BadInput
 from samovar.hours import show_hour
+from samovar.tables.reader import ReadOptions
 from samovar.tables.record import Bag, Record, RecordValue
 from samovar.tables.table import Table
 
@@ -29,23 +30,17 @@ def read_merged(
     merge_keys: Sequence[str],
     start_hour: int,
     end_hour: int,
-    *,
-    num_downloaders: int | None = None,
-    num_parsers: int | None = None,
-    max_cache_size: int | None = None,
+    options: ReadOptions = ReadOptions(),
 ) -> Iterator[Record]:
     """Joined records of the hours [start_hour, end_hour). Any difference ends it with the place where it was found."""
     _check_columns(parts)
-    share = None if max_cache_size is None else max(1, max_cache_size // len(parts))
+    share = options.divided(len(parts))
     with ExitStack() as stack:
         readers = []
         for part in parts:
-            rows = part.table.rows_between(start_hour, end_hour)
+            numbers = part.table.minibatches_between(start_hour, end_hour)
             columns = list(dict.fromkeys([*merge_keys, *part.columns]))
-            reader = part.table.read(
-                columns, rows.start, rows.stop,
-                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=share,
-            )  # fmt: skip
+            reader = part.table.read(columns, numbers.start, numbers.stop, share)
             readers.append(stack.enter_context(reader))
         hour, number = None, 0
         for records in zip_longest(*readers):
@@ -78,7 +73,7 @@ def _join(parts: Sequence[Part], merge_keys: Sequence[str], records: Sequence[Re
                     "from the same events, with the same batch_size, pivot_column and stability_column"
                 )
         values.update({name: record[name] for name in part.columns})
-    return Record(values, first.row, first.hour, first.num_examples)
+    return Record(values, first.number, first.hour, first.num_examples)
 
 
 def check_hour(tables: Sequence[Table], hour: int) -> None:

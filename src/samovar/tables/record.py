@@ -12,7 +12,7 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 
 from samovar.errors import BadInput, UnknownColumn
-from samovar.native import DecodedRow
+from samovar.native import DecodedMinibatches
 from samovar.tables.cell import DENSE, OPAQUE, PLAIN_IDS, read_keys
 
 
@@ -98,17 +98,23 @@ class Bag:
 
 RecordValue: TypeAlias = Bag | torch.Tensor | pa.Array
 Cell: TypeAlias = tuple[int, Any, int, int, int]
-"""layout, shape, and the numbers of its pieces: native's DecodedRow.cells"""
+"""layout, shape, and the numbers of its pieces: native's DecodedMinibatches.cells"""
 
 
 class Record(Mapping[str, RecordValue]):
     """A `Bag` for each categorical column, a float32 tensor for each real one, an Arrow array for each key."""
 
     def __init__(
-        self, values: Mapping[str, RecordValue], row: int, hour: int | None, num_examples: int, is_private: bool = False
+        self,
+        values: Mapping[str, RecordValue],
+        number: int,
+        hour: int | None,
+        num_examples: int,
+        is_private: bool = False,
     ) -> None:
         self._values = values
-        self.row = row
+        self.number = number
+        """Its place in the table, from 0."""
         self.hour = hour
         """Start of its hour, seconds since 1970 UTC; None in an offline table."""
         self.num_examples = num_examples
@@ -120,7 +126,7 @@ class Record(Mapping[str, RecordValue]):
             return self._values[name]
         except KeyError:
             raise UnknownColumn(
-                f"minibatch {self.row}: no column {name!r}; it was read with {', '.join(self._values)}: "
+                f"minibatch {self.number}: no column {name!r}; it was read with {', '.join(self._values)}: "
                 "add it to `columns`"
             ) from None
 
@@ -137,16 +143,16 @@ class Record(Mapping[str, RecordValue]):
         return self._values.items()
 
     def __repr__(self) -> str:
-        return f"Record(row {self.row}, {self.num_examples} examples, {', '.join(self._values)})"
+        return f"Record(minibatch {self.number}, {self.num_examples} examples, {', '.join(self._values)})"
 
 
-def make_rows(
-    names: Sequence[str], decoded: DecodedRow, source: Any, num_rows: int
+def make_minibatches(
+    names: Sequence[str], decoded: DecodedMinibatches, source: Any, count: int
 ) -> Iterator[dict[str, RecordValue]]:
     """Tensors over decoded minibatches, one after the other."""
     maker = _Maker(decoded, source)
     cells = zip(*decoded.cells, strict=True)
-    for _ in range(num_rows):
+    for _ in range(count):
         yield maker.make(names, cells)
 
 
@@ -155,7 +161,7 @@ class _Maker:
     each piece is a slice of the source. Every line here is paid for each tensor of each minibatch: made naively, they
     cost as much as a third of the decompression."""
 
-    def __init__(self, decoded: DecodedRow, source: Any) -> None:
+    def __init__(self, decoded: DecodedMinibatches, source: Any) -> None:
         self._words = _pieces(decoded.words, decoded.word_sizes, source, decoded.mapped_words)
         self._ints = _pieces(decoded.ints, decoded.int_sizes, source, decoded.mapped_ints)
         self._floats = _pieces(decoded.floats, decoded.float_sizes, source, decoded.mapped_floats)
@@ -206,7 +212,7 @@ def _slice(source: Any, dtype: DTypeLike, mapped: tuple[list[int], list[int]]) -
 class _Gathered:
     """The plain ids of all bags that came as distinct ones, made together when the first is asked for."""
 
-    def __init__(self, decoded: DecodedRow) -> None:
+    def __init__(self, decoded: DecodedMinibatches) -> None:
         self._decoded = decoded
         self._pieces: Sequence[torch.Tensor] | None = None
 

@@ -13,23 +13,24 @@ from numpy.typing import NDArray
 
 from samovar import native
 from samovar.config.values import nearest
-from samovar.errors import BadInput, Conflict, Damaged, NotOurs, UnknownColumn
+from samovar.errors import BadInput, Conflict, CorruptData, NotAResult, UnknownColumn
 from samovar.store import LocalStore, Store
 from samovar.tables.cell import Compression
 from samovar.tables.files import Places, TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import (
     DEFAULT_CACHE_BYTES,
-    ROWS_PER_BLOCK,
+    MINIBATCHES_PER_BLOCK,
     Block,
     BlockReader,
     ReaderState,
-    Reading,
-    SharedRows,
+    ReadOptions,
+    ReadPlan,
+    SharedReader,
     TableReader,
 )
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import MAX_ROW_MEMORY, NO_HOUR
+from samovar.tables.writer import MAX_MINIBATCH_MEMORY, NO_HOUR
 
 
 class Table:
@@ -77,8 +78,7 @@ class Table:
         return self._manifests[-1].complete_until
 
     @property
-    def num_rows(self) -> int:
-        """Minibatches."""
+    def num_minibatches(self) -> int:
         last = self._manifests[-1].segment
         return last.first_row + last.num_rows
 
@@ -88,26 +88,26 @@ class Table:
 
     @cached_property
     def hours(self) -> Mapping[int | None, range]:
-        """Rows of each hour (seconds since 1970 UTC), in order; an offline table has all rows under None."""
-        rows: dict[int | None, range] = {}
+        """The minibatches of each hour (seconds since 1970 UTC), in order; those of an offline table are under None."""
+        numbers: dict[int | None, range] = {}
         for entry in self._hour_entries():
-            start = rows[entry.hour].start if entry.hour in rows else entry.first_row
-            rows[entry.hour] = range(start, entry.first_row + entry.num_rows)
-        return rows
+            start = numbers[entry.hour].start if entry.hour in numbers else entry.first_row
+            numbers[entry.hour] = range(start, entry.first_row + entry.num_rows)
+        return numbers
 
-    def file_of(self, row: int) -> str:
-        """The path of the file that holds a row."""
+    def file_of(self, minibatch: int) -> str:
+        """The path of the file that holds a minibatch."""
         last = 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
                 last += entry.num_rows
-                if row < last:
+                if minibatch < last:
                     return entry.path
-        raise BadInput(f"{self.name}: row {row} was asked for; it has {last}: choose rows inside it")
+        raise self._no_minibatch(minibatch)
 
-    def rows_between(self, start_hour: int, end_hour: int) -> range:
-        """Rows of the hours [start_hour, end_hour)."""
-        found = [rows for hour, rows in self.hours.items() if hour is not None and start_hour <= hour < end_hour]
+    def minibatches_between(self, start_hour: int, end_hour: int) -> range:
+        """The minibatches of the hours [start_hour, end_hour)."""
+        found = [numbers for hour, numbers in self.hours.items() if hour is not None and start_hour <= hour < end_hour]
         return range(found[0].start, found[-1].stop) if found else range(0)
 
     def _hour_entries(self) -> Iterator[HourEntry]:
@@ -119,7 +119,7 @@ class Table:
         counts: Counter[int] = Counter()
         for manifest in self._manifests:
             for entry in manifest.segment.files:
-                counts.update(self._file(manifest, entry).rows["num_examples"].tolist())
+                counts.update(self._file(manifest, entry).minibatches["num_examples"].tolist())
         return dict(counts)
 
     def read(
@@ -127,91 +127,91 @@ class Table:
         columns: Sequence[str] | None = None,
         start: int = 0,
         stop: int | None = None,
-        *,
-        num_downloaders: int | None = None,
-        num_parsers: int | None = None,
-        max_cache_size: int | None = None,
+        options: ReadOptions = ReadOptions(),
     ) -> TableReader:
-        """Rows [start, stop) as records, in order. The last three are chosen from the machine when absent.
+        """The minibatches [start, stop) as records, in order.
 
-        >>> for record in open_table("clicks").read(["BannerText", "IsClick"]):
-        ...     record["BannerText"].data, record["BannerText"].data_len, record["IsClick"]
+        Args:
+            columns: The columns to read, all by default; no byte of others is touched.
+            start: The first minibatch.
+            stop: The one after the last, the table's end by default.
+            options: Threads and memory; chosen from the machine by default.
+
+        Returns:
+            An iterator of `Record`. Close it, or read to its end.
+
+        Raises:
+            UnknownColumn: The table has no such column.
+            BadInput: The table does not have these minibatches.
+
+        Example:
+            >>> for record in open_table("clicks").read(["BannerText", "IsClick"]):
+            ...     record["BannerText"].data, record["BannerText"].data_len, record["IsClick"]
         """
         wanted = self._find(self.columns if columns is None else columns)
-        last = self.num_rows if stop is None else stop
-        if not 0 <= start <= last <= self.num_rows:
-            raise BadInput(
-                f"{self.name}: rows {start} to {last} were asked for; it has {self.num_rows}: choose rows inside it"
-            )
-        reading = self._reading(num_downloaders, num_parsers, max_cache_size)
-        blocks = self._blocks(start, last, [number for number, _ in wanted], reading.max_cache_size)
-        return self._reader(blocks, wanted, start, reading)
+        last = self.num_minibatches if stop is None else stop
+        if not 0 <= start <= last <= self.num_minibatches:
+            raise BadInput(f"{self.name} has {self.num_minibatches} minibatches, got a range from {start} to {last}")
+        plan = self._plan(options)
+        blocks = self._blocks(start, last, [number for number, _ in wanted], plan.max_cache_size)
+        return self._reader(blocks, wanted, start, plan)
 
-    def _reading(self, num_downloaders: int | None, num_parsers: int | None, max_cache_size: int | None) -> Reading:
+    def _no_minibatch(self, number: int) -> BadInput:
+        return BadInput(f"{self.name} has minibatches 0 to {self.num_minibatches - 1}, got {number}")
+
+    def _plan(self, options: ReadOptions) -> ReadPlan:
         codec = Compression.parse(self.compression).codec
         native.require_codec(codec)
         may_map = codec == "none"
         is_light = may_map and self.store.can_map and self._fits_into_memory
-        return Reading.choose(num_downloaders, num_parsers, max_cache_size, is_light=is_light, may_map=may_map)
+        return ReadPlan.choose(options, is_light=is_light, may_map=may_map)
 
     @property
     def _fits_into_memory(self) -> bool:
-        """What was read once is then still there when it is read again."""
+        """Then what was read once is still in the page cache when it is read again."""
         size = sum(entry.size for manifest in self.manifests for entry in manifest.segment.files)
         return size < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
     def _reader(
-        self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, reading: Reading
+        self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, plan: ReadPlan
     ) -> TableReader:
         state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
-        return TableReader(blocks, state, reading)
+        return TableReader(blocks, state, plan)
 
-    def read_rows(
+    def read_minibatches(
         self,
-        rows: Sequence[int],
+        numbers: Sequence[int],
         columns: Sequence[str] | None = None,
-        *,
-        num_downloaders: int | None = None,
-        num_parsers: int | None = None,
-        max_cache_size: int | None = None,
+        options: ReadOptions = ReadOptions(),
     ) -> TableReader:
-        """Rows in any order, for example an epoch's. A range of neighbours is read as `read` does."""
-        if isinstance(rows, range) and rows.step == 1:
-            return self.read(
-                columns, rows.start, max(rows.start, rows.stop),
-                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=max_cache_size,
-            )  # fmt: skip
+        """Minibatches in any order, for example a shuffled epoch's. A contiguous range is read as `read` does."""
+        if isinstance(numbers, range) and numbers.step == 1:
+            return self.read(columns, numbers.start, max(numbers.start, numbers.stop), options)
         wanted = self._find(self.columns if columns is None else columns)
-        reading = self._reading(num_downloaders, num_parsers, max_cache_size)
-        return self._reader(self._single_blocks(rows, [number for number, _ in wanted]), wanted, 0, reading)
+        blocks = self._single_blocks(numbers, [number for number, _ in wanted])
+        return self._reader(blocks, wanted, 0, self._plan(options))
 
     def share(
         self,
         columns: Sequence[str],
-        *,
-        num_downloaders: int | None = None,
-        num_parsers: int | None = None,
-        max_cache_size: int | None = None,
+        options: ReadOptions = ReadOptions(),
         max_kept_bytes: int | None = None,
-    ) -> SharedRows:
-        """For several who read rows one ahead of the other: each is decoded once."""
+    ) -> SharedReader:
+        """For several readers, one ahead of the other: each minibatch is decoded once."""
         wanted = self._find(columns)
-        reading = replace(self._reading(num_downloaders, num_parsers, max_cache_size), is_light=False, may_map=False)
+        plan = replace(self._plan(options), is_light=False, may_map=False)
 
         def open_blocks(start: int) -> BlockReader:
-            blocks = self._blocks(start, self.num_rows, [number for number, _ in wanted], reading.max_cache_size)
-            return BlockReader(blocks, columns, reading)
+            blocks = self._blocks(start, self.num_minibatches, [number for number, _ in wanted], plan.max_cache_size)
+            return BlockReader(blocks, columns, plan)
 
         def read_alone(start: int, stop: int) -> TableReader:
-            return self.read(
-                columns, start, stop,
-                num_downloaders=num_downloaders, num_parsers=num_parsers, max_cache_size=max_cache_size,
-            )  # fmt: skip
+            return self.read(columns, start, stop, options)
 
-        return SharedRows(columns, open_blocks, read_alone, max_kept_bytes or DEFAULT_CACHE_BYTES)
+        return SharedReader(columns, open_blocks, read_alone, max_kept_bytes or DEFAULT_CACHE_BYTES)
 
-    def row_of(self, state: ReaderState, columns: Sequence[str]) -> int:
-        """The row at which a reader's state goes on here: in the same table, or one that only grew since."""
+    def position_of(self, state: ReaderState, columns: Sequence[str]) -> int:
+        """The minibatch at which a reader's state continues: in the same table, or one that only grew since."""
         problems = []
         if state.table_id != self.id:
             problems.append(f"of table {state.table_id}, this is {self.id}")
@@ -221,109 +221,120 @@ class Table:
             problems.append(f"with columns {', '.join(state.columns)}, not {', '.join(columns)}")
         if problems:
             raise Conflict(
-                f"{self.name}: the position to go on from is {'; '.join(problems)}; expected the same table or one "
-                "that extends it, and the same columns: read the table that it was made with, or start anew"
+                f"{self.name}: the saved position is {'; '.join(problems)}. It is valid only for the same table, or "
+                "one that extends it, and the same columns"
             )
-        return state.row
+        return state.minibatch
 
     def _find(self, names: Sequence[str]) -> list[tuple[int, str]]:
         numbers = {name: number for number, name in enumerate(self.columns)}
         for name in names:
             if name not in numbers:
                 guess = nearest(name, self.columns)
-                hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(self.columns)}"
-                raise UnknownColumn(f"{self.name}: no column {name!r}; {hint}: fix `columns`, or brew it")
+                hint = f"Did you mean {guess!r}? " if guess else ""
+                raise UnknownColumn(f"{self.name}: no column {name!r}. {hint}Available: {', '.join(self.columns)}")
         return [(numbers[name], name) for name in names]
 
     def _blocks(self, start: int, stop: int, numbers: list[int], max_bytes: int) -> Iterator[Block]:
-        row = 0
+        before = 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
-                first, last = max(start - row, 0), min(stop - row, entry.num_rows)
+                first, last = max(start - before, 0), min(stop - before, entry.num_rows)
                 if first < last:
-                    file = self._file(manifest, entry)
-                    yield from self._blocks_of(file, row, first, last, numbers, max_bytes)
-                row += entry.num_rows
+                    contents = self._contents(self._file(manifest, entry), before, numbers)
+                    yield from contents.blocks(first, last, max_bytes)
+                before += entry.num_rows
 
-    def _single_blocks(self, rows: Sequence[int], numbers: list[int]) -> Iterator[Block]:
-        """A block for each row, in the order that is asked for; each file is opened once."""
+    def _single_blocks(self, minibatches: Sequence[int], numbers: list[int]) -> Iterator[Block]:
+        """One block per minibatch, in the order given; each file is opened once."""
         starts, files, count = [], [], 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
                 starts.append(count)
                 files.append(self._file(manifest, entry))
                 count += entry.num_rows
-        opened: dict[int, _FileRows] = {}
-        for row in rows:
-            if not 0 <= row < count:
-                raise BadInput(f"{self.name}: row {row} was asked for; it has {count}: choose rows inside it")
-            number = bisect_right(starts, row) - 1
-            if number not in opened:
-                opened[number] = self._file_rows(files[number], starts[number], numbers)
-            yield opened[number].block(row - starts[number], 1)
+        opened: dict[int, _FileContents] = {}
+        for minibatch in minibatches:
+            if not 0 <= minibatch < count:
+                raise self._no_minibatch(minibatch)
+            file = bisect_right(starts, minibatch) - 1
+            if file not in opened:
+                opened[file] = self._contents(files[file], starts[file], numbers)
+            yield opened[file].block(minibatch - starts[file], 1)
 
     def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
-        """Opened anew for each reading: who changes a tensor of an uncompressed table in place changes only the
+        """Opened again for each reader: a tensor of an uncompressed table that is changed in place changes only the
         mapping that it was read from."""
         return TableFile(self.store, entry, len(manifest.schema.columns))
 
-    def _checked_rows(self, file: TableFile, numbers: list[int]) -> NDArray[np.bool_]:
-        """Which rows of the file were found whole in these columns; none of them any more when the file has changed."""
+    def _checked_minibatches(self, file: TableFile, numbers: list[int]) -> NDArray[np.bool_]:
+        """Which minibatches of the file passed their checksums in these columns; none when the file has changed."""
         key, stamp = (file.entry.path, tuple(numbers)), file.stamp
-        last_stamp, rows = self._checked.get(key, (None, None))
-        if rows is None or stamp is None or stamp != last_stamp:
-            rows = np.zeros(file.entry.num_rows, np.bool_)
-            self._checked[key] = stamp, rows
-        return rows
+        last_stamp, checked = self._checked.get(key, (None, None))
+        if checked is None or stamp is None or stamp != last_stamp:
+            checked = np.zeros(file.entry.num_rows, np.bool_)
+            self._checked[key] = stamp, checked
+        return checked
 
-    def _blocks_of(
-        self, file: TableFile, file_row: int, first: int, last: int, numbers: list[int], max_bytes: int
-    ) -> Iterator[Block]:
-        """Cut so that one block never fills the cache, if more than one row is in it."""
-        rows = self._file_rows(file, file_row, numbers)
-        while first < last:
-            count, size = 1, rows.sizes[first]
-            while count < min(ROWS_PER_BLOCK, last - first) and size + rows.sizes[first + count] <= max_bytes // 4:
-                size += rows.sizes[first + count]
-                count += 1
-            yield rows.block(first, count)
-            first += count
-
-    def _file_rows(self, file: TableFile, file_row: int, numbers: list[int]) -> "_FileRows":
+    def _contents(self, file: TableFile, first: int, numbers: list[int]) -> "_FileContents":
         sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
-        hours = [(None if hour == NO_HOUR else hour, count) for hour, count in file.rows.tolist()]
-        return _FileRows(file, file_row, sizes, hours, file.places(numbers), self._checked_rows(file, numbers))
+        hours = [(None if hour == NO_HOUR else hour, count) for hour, count in file.minibatches.tolist()]
+        return _FileContents(file, first, sizes, hours, file.places(numbers), self._checked_minibatches(file, numbers))
 
 
 @dataclass(frozen=True)
-class _FileRows:
-    """What is known of all rows of a file before they are read."""
+class _FileContents:
+    """What is known of a file's minibatches before they are read."""
 
     file: TableFile
-    row: int
-    """In the table, of the first."""
+    first: int
+    """Number of its first minibatch in the table."""
     sizes: list[int]
     hours: list[tuple[int | None, int]]
     places: Places
     checked: NDArray[np.bool_]
 
+    def blocks(self, first: int, last: int, max_bytes: int) -> Iterator[Block]:
+        """Cut so that no block of more than one minibatch fills a quarter of the cache."""
+        while first < last:
+            count, size, most = 1, self.sizes[first], min(MINIBATCHES_PER_BLOCK, last - first)
+            while count < most and size + self.sizes[first + count] <= max_bytes // 4:
+                size += self.sizes[first + count]
+                count += 1
+            yield self.block(first, count)
+            first += count
+
     def block(self, first: int, count: int) -> Block:
-        for row in range(first, first + count):
-            if self.sizes[row] > MAX_ROW_MEMORY:
-                raise Damaged(
-                    f"{self.file.name}: row {self.row + row} claims {self.sizes[row]:,} bytes of memory; expected at "
-                    f"most {MAX_ROW_MEMORY:,}, as every writer keeps to: restore the file from a copy, or brew the "
-                    "table again"
+        span = slice(first, first + count)
+        for number, size in enumerate(self.sizes[span], self.first + first):
+            if size > MAX_MINIBATCH_MEMORY:
+                raise CorruptData(
+                    f"{self.file.name}: minibatch {number} claims {size:,} bytes of memory, more than the limit of "
+                    f"{MAX_MINIBATCH_MEMORY:,}. Restore the file from a copy, or brew the table again"
                 )
-        rows = slice(first, first + count)
         return Block(
-            self.file, self.places[rows], self.row + first, self.hours[rows], self.sizes[rows], self.checked[rows]
+            self.file, self.places[span], self.first + first, self.hours[span], self.sizes[span], self.checked[span]
         )
 
 
 def open_table(path: Path | str | Store, version: int | None = None) -> Table:
-    """The table in a folder, its newest version unless another is named."""
+    """Open the tensor table in a folder.
+
+    Args:
+        path: Its directory, or a store.
+        version: An earlier version; the newest by default.
+
+    Returns:
+        The table, pinned to that version.
+
+    Raises:
+        NotAResult: There is no table.
+
+    Example:
+        >>> table = open_table("clicks")
+        >>> table.num_minibatches, table.num_examples, table.columns
+    """
     store = path if isinstance(path, Store) else LocalStore(path)
     if isinstance(store, LocalStore) and not store.root.is_dir():
-        raise NotOurs(f"{store.root}: nothing there; expected a tensor table: brew one, or check the path")
+        raise NotAResult(f"{store.root}: no tensor table there")
     return Table(store, read_manifests(store, version))

@@ -1,8 +1,8 @@
 """Minibatches → the files of one segment. It commits nothing: a segment counts when a manifest names it.
 
-segments/000001/0000.parquet   "PAR1" | row groups of a few rows, a page a column | index | footer
-index: i64 hour, u64 number of examples of each row; then u64 offset, u32 size, u32 size in memory of each cell,
-row by row, columns in the schema's order
+segments/000001/0000.parquet   "PAR1" | row groups of a few minibatches, one page per column | index | footer
+index: i64 hour, u64 number of examples of each minibatch; then u64 offset, u32 size, u32 size in memory of each cell,
+minibatch by minibatch, columns in the schema's order
 """
 
 from collections import Counter, deque
@@ -24,18 +24,18 @@ from samovar.tables.schema import HOUR, NUM_EXAMPLES, Minibatch, TableSchema
 
 SEGMENTS = "segments"
 NO_HOUR = -(2**63)  # in the plain column of an offline table
-MAX_ROW_BYTES = 100_000_000
-MAX_ROW_MEMORY = 1_000_000_000  # of a row that is decoded: what a reader can be made to take
-ROWS_PER_GROUP = 16
+MAX_MINIBATCH_BYTES = 100_000_000
+MAX_MINIBATCH_MEMORY = 1_000_000_000  # decoded: what a reader can be made to allocate
+MINIBATCHES_PER_GROUP = 16
 GROUP_BYTES = 64 << 20
 FILE_BYTES = 1 << 30
 CHUNKS_PER_FILE = 16_000
-ROW_INDEX = np.dtype([("hour", "<i8"), ("num_examples", "<u8")])
+MINIBATCH_INDEX = np.dtype([("hour", "<i8"), ("num_examples", "<u8")])
 CELL_INDEX = np.dtype([("offset", "<u8"), ("size", "<u4"), ("decoded", "<u4")])
 
 
 @dataclass(frozen=True)
-class EncodedRow:
+class EncodedMinibatch:
     hour: int | None
     num_examples: int
     cells: list[bytes]
@@ -48,17 +48,17 @@ def write_segment(
     *,
     number: int = 1,
     first_row: int = 0,
-    compression: Compression = Compression(),  # noqa: B008  # frozen
+    compression: Compression = Compression(),
     threads: int = 2,
 ) -> Segment:
     """Write all minibatches; gives the segment that a manifest may name."""
     tally = _Tally(first_row)
     files: list[FileEntry] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
-        rows = _encode_rows(schema, minibatches, compression, pool, ahead=2 * threads)
-        for index, file_rows in enumerate(_cut_files(rows, len(schema.columns) + 2)):
+        encoded = _encode_all(schema, minibatches, compression, pool, ahead=2 * threads)
+        for index, groups in enumerate(_cut_files(encoded, len(schema.columns) + 2)):
             path = f"{SEGMENTS}/{number:06d}/{index:04d}.parquet"
-            files.append(_write_file(store, path, schema, file_rows, tally))
+            files.append(_write_file(store, path, schema, groups, tally))
     return Segment(
         number,
         first_row,
@@ -72,7 +72,7 @@ def write_segment(
 
 @dataclass
 class _Tally:
-    """What is counted while rows pass."""
+    """What is counted while minibatches pass."""
 
     first_row: int
     num_rows: int = 0
@@ -80,40 +80,42 @@ class _Tally:
     hours: list[HourEntry] = field(default_factory=list)
     column_bytes: Counter[str] = field(default_factory=Counter)
 
-    def add(self, row: EncodedRow, names: list[str]) -> None:
-        if not self.hours or self.hours[-1].hour != row.hour:
-            self.hours.append(HourEntry(row.hour, self.first_row + self.num_rows, 0, 0))
+    def add(self, minibatch: EncodedMinibatch, names: list[str]) -> None:
+        if not self.hours or self.hours[-1].hour != minibatch.hour:
+            self.hours.append(HourEntry(minibatch.hour, self.first_row + self.num_rows, 0, 0))
         last = self.hours[-1]
-        self.hours[-1] = HourEntry(last.hour, last.first_row, last.num_rows + 1, last.num_examples + row.num_examples)
+        self.hours[-1] = HourEntry(
+            last.hour, last.first_row, last.num_rows + 1, last.num_examples + minibatch.num_examples
+        )
         self.num_rows += 1
-        self.num_examples += row.num_examples
-        for name, cell in zip(names, row.cells, strict=True):
+        self.num_examples += minibatch.num_examples
+        for name, cell in zip(names, minibatch.cells, strict=True):
             self.column_bytes[name] += len(cell)
 
 
-def _encode_rows(
+def _encode_all(
     schema: TableSchema,
     minibatches: Iterable[Minibatch],
     compression: Compression,
     pool: ThreadPoolExecutor,
     ahead: int,
-) -> Iterator[EncodedRow]:
-    """Rows in order, a few of them encoded ahead."""
-    waiting: deque[Future[EncodedRow]] = deque()
+) -> Iterator[EncodedMinibatch]:
+    """In order, a few of them encoded ahead."""
+    waiting: deque[Future[EncodedMinibatch]] = deque()
     for minibatch in minibatches:
-        waiting.append(pool.submit(_encode_row, schema, minibatch, compression))
+        waiting.append(pool.submit(_encode, schema, minibatch, compression))
         if len(waiting) > ahead:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
-def _encode_row(schema: TableSchema, minibatch: Minibatch, compression: Compression) -> EncodedRow:
+def _encode(schema: TableSchema, minibatch: Minibatch, compression: Compression) -> EncodedMinibatch:
     cells = [encode_cell(column, minibatch.values[column.name], compression) for column in schema.columns]
-    _check_size(schema, minibatch, list(map(len, cells)), "bytes", MAX_ROW_BYTES, "every store can hold it")
+    _check_size(schema, minibatch, list(map(len, cells)), "bytes", MAX_MINIBATCH_BYTES, "every store can hold it")
     in_memory = list(map(decoded_bytes, cells))
-    _check_size(schema, minibatch, in_memory, "bytes of memory", MAX_ROW_MEMORY, "every reader can hold it")
-    return EncodedRow(minibatch.hour, minibatch.num_examples, cells)
+    _check_size(schema, minibatch, in_memory, "bytes of memory", MAX_MINIBATCH_MEMORY, "every reader can hold it")
+    return EncodedMinibatch(minibatch.hour, minibatch.num_examples, cells)
 
 
 def _check_size(schema: TableSchema, minibatch: Minibatch, sizes: list[int], unit: str, most: int, reason: str) -> None:
@@ -126,24 +128,27 @@ def _check_size(schema: TableSchema, minibatch: Minibatch, sizes: list[int], uni
         )
 
 
-def _cut_files(rows: Iterator[EncodedRow], num_columns: int) -> Iterator[Iterator[list[EncodedRow]]]:
+def _cut_files(minibatches: Iterator[EncodedMinibatch], num_columns: int) -> Iterator[Iterator[list[EncodedMinibatch]]]:
     """Row groups of a file, file after file; the caller exhausts one before it asks for the next."""
-    groups = _cut_groups(rows)
+    groups = _cut_groups(minibatches)
     first = next(groups, None)
     while first is not None:
-        left: list[list[EncodedRow]] = []
+        left: list[list[EncodedMinibatch]] = []
         yield _one_file(first, groups, num_columns, left)
         first = left[0] if left else None
 
 
 def _one_file(
-    first: list[EncodedRow], groups: Iterator[list[EncodedRow]], num_columns: int, left: list[list[EncodedRow]]
-) -> Iterator[list[EncodedRow]]:
+    first: list[EncodedMinibatch],
+    groups: Iterator[list[EncodedMinibatch]],
+    num_columns: int,
+    left: list[list[EncodedMinibatch]],
+) -> Iterator[list[EncodedMinibatch]]:
     """Groups until the file is full; the one that does not fit any more is put into `left`."""
     num_chunks = size = 0
-    group: list[EncodedRow] | None = first
+    group: list[EncodedMinibatch] | None = first
     while group is not None:
-        group_bytes = sum(len(cell) for row in group for cell in row.cells)
+        group_bytes = sum(len(cell) for minibatch in group for cell in minibatch.cells)
         if num_chunks and (num_chunks + num_columns > CHUNKS_PER_FILE or size + group_bytes > FILE_BYTES):
             left.append(group)
             return
@@ -153,22 +158,22 @@ def _one_file(
         group = next(groups, None)
 
 
-def _cut_groups(rows: Iterator[EncodedRow]) -> Iterator[list[EncodedRow]]:
-    group: list[EncodedRow] = []
+def _cut_groups(minibatches: Iterator[EncodedMinibatch]) -> Iterator[list[EncodedMinibatch]]:
+    group: list[EncodedMinibatch] = []
     size = 0
-    for row in rows:
-        row_bytes = sum(map(len, row.cells))
-        if group and (len(group) == ROWS_PER_GROUP or size + row_bytes > GROUP_BYTES):
+    for minibatch in minibatches:
+        num_bytes = sum(map(len, minibatch.cells))
+        if group and (len(group) == MINIBATCHES_PER_GROUP or size + num_bytes > GROUP_BYTES):
             yield group
             group, size = [], 0
-        group.append(row)
-        size += row_bytes
+        group.append(minibatch)
+        size += num_bytes
     if group:
         yield group
 
 
 def _write_file(
-    store: Store, path: str, schema: TableSchema, groups: Iterator[list[EncodedRow]], tally: _Tally
+    store: Store, path: str, schema: TableSchema, groups: Iterator[list[EncodedMinibatch]], tally: _Tally
 ) -> FileEntry:
     columns = [
         Column(HOUR, "INT64"),
@@ -176,16 +181,16 @@ def _write_file(
         *(Column(name, "BYTE_ARRAY") for name in schema.names),
     ]
     footer = Footer(columns)
-    rows, cells = [], []
+    hours, cells = [], []
     with CheckedWriter(store, path) as writer:
         file = _Position(writer)
         file.write(MAGIC)
         for group in groups:
-            for row in group:
-                tally.add(row, schema.names)
-                rows.append((_plain_hour(row), row.num_examples))
+            for minibatch in group:
+                tally.add(minibatch, schema.names)
+                hours.append((_plain_hour(minibatch), minibatch.num_examples))
             cells.append(_write_group(file, group, columns, footer))
-        index = np.array(rows, ROW_INDEX).tobytes() + np.concatenate(cells).tobytes()
+        index = np.array(hours, MINIBATCH_INDEX).tobytes() + np.concatenate(cells).tobytes()
         file.write(bytes(-file.at % 8))
         index_at = file.at
         file.write(index)
@@ -206,15 +211,17 @@ class _Position:
         self.at += len(data)
 
 
-def _write_group(file: _Position, group: list[EncodedRow], columns: list[Column], footer: Footer) -> NDArray[np.void]:
+def _write_group(
+    file: _Position, group: list[EncodedMinibatch], columns: list[Column], footer: Footer
+) -> NDArray[np.void]:
     """One row group; gives the index of its cells."""
     index = np.empty((len(group), len(columns) - 2), CELL_INDEX)
     chunks = [
-        _write_numbers(file, columns[0], [_plain_hour(row) for row in group]),
-        _write_numbers(file, columns[1], [row.num_examples for row in group]),
+        _write_numbers(file, columns[0], [_plain_hour(minibatch) for minibatch in group]),
+        _write_numbers(file, columns[1], [minibatch.num_examples for minibatch in group]),
     ]
     for number, column in enumerate(columns[2:]):
-        cells = [row.cells[number] for row in group]
+        cells = [minibatch.cells[number] for minibatch in group]
         chunk, offsets, sizes = _write_cells(file, column, cells)
         chunks.append(chunk)
         index["offset"][:, number] = offsets
@@ -224,8 +231,8 @@ def _write_group(file: _Position, group: list[EncodedRow], columns: list[Column]
     return index.reshape(-1)
 
 
-def _plain_hour(row: EncodedRow) -> int:
-    return NO_HOUR if row.hour is None else row.hour
+def _plain_hour(minibatch: EncodedMinibatch) -> int:
+    return NO_HOUR if minibatch.hour is None else minibatch.hour
 
 
 def _write_numbers(file: _Position, column: Column, values: list[int]) -> Chunk:

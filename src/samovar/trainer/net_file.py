@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from samovar.errors import BadInput, NotOurs
+from samovar.errors import BadInput, NotAResult
 from samovar.results.state import encode_tree, load_tree, save_tree
 from samovar.trainer.criteria import MixedCriterion
 
@@ -40,7 +40,7 @@ def write_net(path: Path, net: NetFile) -> None:
 def read_net(path: Path) -> NetFile:
     tree = load_tree(path)
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
-        raise NotOurs(f"{path}: is another file of Samovar; expected a net of {KIND}: check the name")
+        raise NotAResult(f"{path}: is another file of Samovar; expected a net of {KIND}: check the name")
     return NetFile(tree["weights"], tree["build_args"], tree["criterion"], tree["epoch"], tree["loss"])
 
 

@@ -21,7 +21,7 @@ from samovar.data import BatchMaker
 from samovar.data.batches import Batch
 from samovar.errors import BadInput
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, Run, Runner, Stream, Uri
-from samovar.runner.step import PredictionPool, frozen
+from samovar.runner.step import PredictStep, frozen
 from samovar.runner.stream import Records
 from samovar.runner.uri import UriList
 from samovar.seeds import torch_generator
@@ -71,7 +71,7 @@ class DatasetStream(Stream):
     def _record(self, batch: Batch, number: int) -> MinibatchRecord:
         inputs = {str(place): _move(value, self.device) for place, value in enumerate(batch.inputs)}
         targets = {"target": _move(batch.targets, self.device), "weights": _move(batch.weights, self.device)}
-        return MinibatchRecord(inputs, targets, num_examples=batch.num_examples, row=number)
+        return MinibatchRecord(inputs, targets, num_examples=batch.num_examples, number=number)
 
 
 class _Numbered(Dataset[Any]):
@@ -126,7 +126,7 @@ class CriterionLoss:
             self.criterion.load_state_dict(state)
 
 
-class JudgePool:
+class ValidationStep:
     """The unscaled loss of each minibatch; nothing is learned."""
 
     def __init__(self, learner: Learner) -> None:
@@ -135,7 +135,7 @@ class JudgePool:
     def begin(self, uri: Uri) -> None:
         """A frozen net does not count."""
 
-    def train(self, record: MinibatchRecord) -> float:
+    def run(self, record: MinibatchRecord) -> float:
         with torch.no_grad():
             output = self._learner.model(record.inputs)
             return float(self._learner.loss(output, record.targets, unscaled=True))
@@ -165,12 +165,12 @@ class Validation(Callback):
         judged = Run(self._learner, {})
         uri = Uri(0, f"validation of epoch {epoch}", stream, 0, stream.num_batches, 0)
         with frozen(self._learner.model, seeds.derive(self._seed, "validation", epoch)), Loader([], []) as loader:
-            Runner(JudgePool(self._learner), loader).run(judged, UriList([uri]))
+            Runner(ValidationStep(self._learner), loader).run(judged, UriList([uri]))
         return judged.mean_loss
 
 
 class _Collect(Callback):
-    def __init__(self, pool: PredictionPool) -> None:
+    def __init__(self, pool: PredictStep) -> None:
         self._pool = pool
         self.predictions: list[np.ndarray[Any, Any]] = []
 
@@ -182,7 +182,7 @@ def predict_stream(
     net: torch.nn.Module, postproc: Callable[[Any], Any], stream: Stream, verbose: bool
 ) -> np.ndarray[Any, Any]:
     learner = Learner(NetOfInputs(net), [], lambda output, targets: output, predict=postproc)
-    pool = PredictionPool(learner)
+    pool = PredictStep(learner)
     collect = _Collect(pool)
     uri = Uri(0, "prediction", stream, 0, stream.num_batches, 0)
     with ExitStack() as stack:

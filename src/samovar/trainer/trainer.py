@@ -29,7 +29,7 @@ from samovar.trainer.net_file import (
 )
 from samovar.trainer.report import Report
 from samovar.trainer.steps import DatasetStream, predict_stream, to_numpy
-from samovar.trainer.training import Manner, Options, Training, find_device
+from samovar.trainer.training import Options, RunOptions, Training, find_device
 from samovar.training.facade import check_count, kept_config, open_facade
 
 NetBuilder = Callable[..., torch.nn.Module]
@@ -111,7 +111,7 @@ class PytorchTrainer:
             batch_size, n_epochs, train_prop, learning_rate, repeat_train, repeat_valid, n_best_nets, with_restarts,
             shuffle, patience, clip_norm, deterministic,
         )  # fmt: skip
-        manner = Manner(n_workers, verbose, epoch_hook, snapshot_seconds)
+        run_options = RunOptions(n_workers, verbose, epoch_hook, snapshot_seconds)
         check_dataset(dataset)
         split = split_examples(len(dataset), train_prop, shuffle)
         path = Path(name).expanduser()
@@ -124,7 +124,7 @@ class PytorchTrainer:
         self.criterion = make_criterion(criterion, Part(dataset, split.train))
         config = options.config(chosen, len(dataset), type(self.criterion).__name__, optimizer)
         training = Training(
-            self.net, self.criterion, BatchMaker(dataset, chosen), split, options, manner, self.device, path,
+            self.net, self.criterion, BatchMaker(dataset, chosen), split, options, run_options, self.device, path,
             lambda ending, weights, epoch, loss: self._save(path, ending, weights, epoch, loss), optimizer,
         )  # fmt: skip
         with open_facade(folder, "PytorchTrainer", config) as result:

@@ -82,7 +82,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """What changes nothing in the result."""
 
     n_workers: int
@@ -120,7 +120,7 @@ class Training:
     maker: BatchMaker
     split: Split
     options: Options
-    manner: Manner
+    run_options: RunOptions
     device: torch.device
     name: Path
     save: Callable[[str, Weights, int, float], None]
@@ -150,7 +150,7 @@ class Training:
             ]  # fmt: skip
             self.net.train()
             epochs = Epochs(options.n_epochs, self.train_stream)
-            run_epochs(run, pool, epochs, callbacks, result, self.manner.snapshot_seconds)
+            run_epochs(run, pool, epochs, callbacks, result, self.run_options.snapshot_seconds)
             report = self._end(run, best, validation, history, result.directory.name)
             with result.create(CURVE) as file:
                 file.write(draw_curve(report.history, self.name.name))
@@ -167,7 +167,7 @@ class Training:
         return Learner(NetOfInputs(self.net), optimizer, CriterionLoss(self.criterion), policies=policies)
 
     def _shown(self, stack: ExitStack, history: History) -> list[Callback]:
-        if not self.manner.verbose:
+        if not self.run_options.verbose:
             return []
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         lines: list[Callback] = [EpochLines(history, self.options.n_epochs, console)]
@@ -190,7 +190,7 @@ class Training:
 
     def _stream(self, order: Any, first: int) -> Stream:
         indices = torch.from_numpy(order)
-        size, workers = self.options.batch_size, self.manner.n_workers
+        size, workers = self.options.batch_size, self.run_options.n_workers
         return DatasetStream(self.maker, indices, size, first, workers, self.device)
 
     @property

@@ -12,7 +12,7 @@ from typing import Self
 
 from samovar.config import ChangedDefault, Ledger, changed_defaults, compare
 from samovar.errors import Conflict, SamovarError
-from samovar.results import Plan, ResultDirectory, open_directory
+from samovar.results import ResultDirectory, ResultPlan, open_directory
 from samovar.results.directory import CONFIG
 
 MAX_NEIGHBOURS = 100
@@ -31,7 +31,7 @@ class Earlier:
         return cls(directory.name, ledger) if directory is not None and ledger is not None else None
 
 
-def find_earlier(plan: Plan, out: Path, replayed: ResultDirectory | None = None) -> Earlier | None:
+def find_earlier(plan: ResultPlan, out: Path, replayed: ResultDirectory | None = None) -> Earlier | None:
     """For a directory that is about to be made."""
     if replayed is not None:
         return Earlier.of(replayed)
@@ -60,7 +60,7 @@ def _stat(path: Path) -> Iterator[os.stat_result]:
         return
 
 
-def _is_same_run(neighbour: ResultDirectory, plan: Plan) -> bool:
+def _is_same_run(neighbour: ResultDirectory, plan: ResultPlan) -> bool:
     if neighbour.lineage.kind != plan.kind:
         return False
     old, new = neighbour.lineage.inputs, plan.lineage.inputs

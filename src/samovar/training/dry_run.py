@@ -12,12 +12,12 @@ import torch
 from samovar.callbacks import NanGuard, PolicyClock
 from samovar.results import ResultDirectory, open_directory
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, MinibatchWorkerPool, Run, Runner, Uri, Uris
-from samovar.runner.step import PredictionPool, frozen
+from samovar.runner.step import PredictStep, frozen
 from samovar.runner.uri import UriList
 from samovar.store import MemoryStore
 from samovar.tables.record import Bag
 from samovar.training.inputs import TableOpener
-from samovar.training.plan import lay_course, open_stage
+from samovar.training.plan import open_training_data, plan_loop
 from samovar.training.request import Request, make_effective
 from samovar.training.schema import load_config
 from samovar.training.train import build_learner
@@ -43,17 +43,17 @@ def try_batches(request: Request, num_batches: int) -> str:
     """What a user wants to know before a long run, as text."""
     nowhere = ResultDirectory(MemoryStore())
     config = load_config(make_effective(request.tree, request.folder, Path("dry_run"), nowhere), request.where)
-    stage = open_stage(config, TableOpener(request.folder, nowhere))
+    stage = open_training_data(config, TableOpener(request.folder, nowhere))
     learner = build_learner(config, request.script).learner
-    course = lay_course(stage, learner, _never)
-    pool, watch = MinibatchWorkerPool(learner), _Watch()
-    run = Run(learner, pool.settings.policies)
+    plan = plan_loop(stage, learner, _never)
+    step, watch = MinibatchWorkerPool(learner), _Watch()
+    run = Run(learner, step.settings.policies)
     if config.init_from is not None:
         run.load_model(open_directory(config.init_from).load_model().tree)
-    with Loader(course.features, course.targets) as loader:
-        uris = UriList(_first_batches(course.uris, num_batches))
-        Runner(pool, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)
-    return "\n".join([*course.notes, *_describe(learner, run, watch)])
+    with Loader(plan.features, plan.targets) as loader:
+        uris = UriList(_first_batches(plan.uris, num_batches))
+        Runner(step, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)
+    return "\n".join([*plan.notes, *_describe(learner, run, watch)])
 
 
 class _NotThere(Exception):
@@ -82,10 +82,10 @@ def _describe(learner: Learner, run: Run, watch: _Watch) -> Iterator[str]:
     for role, values in (("input", watch.first.inputs), ("target", watch.first.targets)):
         for name, value in values.items():
             yield f"{role:<10} {name:<24} {_shape(value)}"
-    pool = PredictionPool(learner)
+    step = PredictStep(learner)
     with frozen(learner.model, 0):
-        pool.train(watch.first)
-    named = pool.prediction if isinstance(pool.prediction, dict) else {"prediction": pool.prediction}
+        step.run(watch.first)
+    named = step.prediction if isinstance(step.prediction, dict) else {"prediction": step.prediction}
     for name, value in named.items():
         yield f"{'output':<10} {name:<24} {_shape(value)}"
     dense = sum(weights.numel() for weights in learner.model.parameters())

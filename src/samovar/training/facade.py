@@ -9,9 +9,9 @@ from typing import Any
 
 from samovar.callbacks import Snapshotter
 from samovar.errors import BadInput
-from samovar.results import OpenResult, Plan, ResultDirectory, begin
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.runner import Callback, Loader, Run, Runner, Stream, Uri, Uris
-from samovar.runner.loop import Pool
+from samovar.runner.loop import Step
 from samovar.store import LocalStore
 
 
@@ -33,7 +33,7 @@ class Epochs(Uris):
 
 
 def run_epochs(
-    run: Run, pool: Pool, epochs: Epochs, callbacks: Sequence[Callback], result: OpenResult | None, seconds: float
+    run: Run, step: Step, epochs: Epochs, callbacks: Sequence[Callback], result: OpenResult | None, seconds: float
 ) -> None:
     """Go on from the newest snapshot, or begin; a snapshot at an epoch's end when so many seconds have passed."""
     run.callbacks = list(callbacks)
@@ -46,13 +46,13 @@ def run_epochs(
         else:  # the first weights were drawn in this process: another one would draw others
             result.save(run.state_dict(), run.position)
     with Loader([], []) as loader:
-        Runner(pool, loader, run.callbacks).run(run, epochs)
+        Runner(step, loader, run.callbacks).run(run, epochs)
 
 
 def open_facade(folder: Path, kind: str, config: Mapping[str, Any]) -> OpenResult:
     """The directory of a facade's run; use it in a `with` block."""
     folder.mkdir(parents=True, exist_ok=True)
-    return begin(ResultDirectory(LocalStore(folder)), Plan(kind, dict(config)))
+    return begin(ResultDirectory(LocalStore(folder)), ResultPlan(kind, dict(config)))
 
 
 def kept_config(folder: Path) -> dict[str, Any]:

@@ -6,16 +6,14 @@ from functools import cached_property
 from pathlib import Path
 
 from samovar.config.values import nearest
-from samovar.errors import ConfigError, Conflict, NotOurs, UnknownColumn
+from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
 from samovar.results import ResultDirectory, Source, open_directory
-from samovar.runner.stream import MergedStream, ReadOptions, SharedStream, Stream, TableStream
+from samovar.runner.stream import MergedStream, SharedStream, Stream, TableStream
 from samovar.scoring.predictions import check_key
-from samovar.tables import Part, Table, open_table
-from samovar.tables.reader import SharedRows
+from samovar.tables import Part, ReadOptions, Table, open_table
+from samovar.tables.reader import SharedReader
 from samovar.tables.schema import ColumnSchema
 from samovar.training.schema import MergeTables
-
-AS_THE_MACHINE_LIKES = ReadOptions()
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Input:
         """A link of lineage. A table that another program wrote is no result of ours, and the chain ends there."""
         try:
             return open_directory(self.path).as_source(self.key, self.table.version)
-        except NotOurs:
+        except NotAResult:
             return Source(self.key, str(self.path), self.table.id, self.table.version)
 
 
@@ -46,8 +44,8 @@ class DataSource:
     section: str
     inputs: Sequence[Input]
     merge_keys: Sequence[str] = ()
-    options: ReadOptions = AS_THE_MACHINE_LIKES
-    shared: SharedRows | None = None
+    options: ReadOptions = ReadOptions()
+    shared: SharedReader | None = None
     """Set if others read the same rows."""
 
     @property
@@ -113,7 +111,7 @@ class DataSource:
         """The hours [start, stop)."""
         if len(self.inputs) == 1:
             table = self.inputs[0].table
-            rows = table.rows_between(start, stop)
+            rows = table.minibatches_between(start, stop)
             return SharedStream(table, rows, self.shared) if self.shared else TableStream(table, rows, self.options)
         parts = [Part(each.table, _unique([*(each.features or ()), *each.targets, *each.keys])) for each in self.inputs]
         return MergedStream(parts, self.merge_keys, start, stop, self.options)
@@ -134,12 +132,10 @@ def share_rows(train: DataSource, evaluations: Sequence[DataSource]) -> tuple[Da
     table = train.inputs[0].table
     if not sharing or table.compression == "none":
         return train, list(evaluations)
-    options, kept = train.options, [source.options.max_cache_size for source in sharing]
+    kept = [source.options.max_cache_size for source in sharing]
     shared = table.share(
         _unique(name for source in (train, *sharing) for name in source.all_columns),
-        num_downloaders=options.num_downloaders,
-        num_parsers=options.num_parsers,
-        max_cache_size=options.max_cache_size,
+        train.options,
         max_kept_bytes=min((size for size in kept if size is not None), default=None),
     )
     return replace(train, shared=shared), [
@@ -183,7 +179,7 @@ class TableOpener:
         path, pinned = self.path(text), self._pinned.get(key)
         try:
             newest = open_table(path)
-        except NotOurs as error:
+        except NotAResult as error:
             raise type(error)(f"{key}: {error}") from error
         if pinned is None or pinned.version is None or pinned.id != newest.id:
             return path, newest  # another id is refused later, with all other differences
@@ -202,7 +198,7 @@ class TableOpener:
         features: Sequence[str] | None,
         targets: Sequence[str],
         keys: Sequence[str] = (),
-        options: ReadOptions = AS_THE_MACHINE_LIKES,
+        options: ReadOptions = ReadOptions(),
     ) -> DataSource:
         """The tables of one section of the config."""
         if merge_tables is None:

@@ -7,14 +7,15 @@ from samovar.callbacks import EvaluationJob
 from samovar.errors import BadInput, ConfigError
 from samovar.hours import HOUR_SECONDS, show_hour
 from samovar.runner import Learner, Uri, Uris
-from samovar.runner.stream import ReadOptions, TableStream
+from samovar.runner.stream import TableStream
+from samovar.tables.reader import ReadOptions
 from samovar.training.inputs import DataSource, TableOpener, share_rows
 from samovar.training.schema import Config, OfflineConfig, OnlineConfig
 from samovar.training.uris import EpochUris, HourSource, HourUris
 
 
 @dataclass(frozen=True)
-class Stage:
+class TrainingData:
     """The data of a run, opened and checked as far as it can be without the model."""
 
     config: Config
@@ -26,7 +27,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Course:
+class LoopPlan:
     """All that a loop needs besides the learner."""
 
     uris: Uris
@@ -37,14 +38,14 @@ class Course:
     notes: list[str] = field(default_factory=list)
 
 
-def open_stage(config: Config, opener: TableOpener) -> Stage:
+def open_training_data(config: Config, opener: TableOpener) -> TrainingData:
     """Open every table, and find mistakes before anything is written."""
     if isinstance(config, OnlineConfig):
         return _open_hours(config, *_open_online(config, opener))
     train, evaluations = _open_offline(config, opener)
-    if train.inputs[0].table.num_rows == 0:
+    if train.inputs[0].table.num_minibatches == 0:
         raise BadInput(f"train_data: {train.name} has no rows; expected some: brew it again")
-    return Stage(config, train, evaluations)
+    return TrainingData(config, train, evaluations)
 
 
 def _open_offline(config: OfflineConfig, opener: TableOpener) -> tuple[DataSource, list[DataSource]]:
@@ -81,7 +82,7 @@ def _checked(train: DataSource, evaluations: list[DataSource]) -> tuple[DataSour
     return train, evaluations
 
 
-def _open_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> Stage:
+def _open_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> TrainingData:
     start, stop = config.train_data.hours
     first, last = _span(train)
     for source in evaluations:
@@ -107,7 +108,7 @@ def _open_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence[D
             notes.append(
                 f"{train.name}: {len(missing)} of the hours have no rows, the first is {show_hour(missing[0])}"
             )
-    return Stage(config, train, evaluations, begin, end, notes)
+    return TrainingData(config, train, evaluations, begin, end, notes)
 
 
 def _span(source: DataSource) -> tuple[int, int]:
@@ -124,7 +125,7 @@ def is_followed(config: Config) -> bool:
     return isinstance(config, OnlineConfig) and (config.follow or config.train_data.follow)
 
 
-def lay_course(stage: Stage, learner: Learner, wait: Callable[[], None]) -> Course:
+def plan_loop(stage: TrainingData, learner: Learner, wait: Callable[[], None]) -> LoopPlan:
     """What remains to be said when the model is there: the features that it needs."""
     required = learner.required_features()
     train = _with_features(stage.train, required)
@@ -148,7 +149,7 @@ def _with_features(source: DataSource, required: Sequence[str] | None) -> DataSo
     return complete
 
 
-def _offline(config: OfflineConfig, train: DataSource, sources: Sequence[DataSource]) -> Course:
+def _offline(config: OfflineConfig, train: DataSource, sources: Sequence[DataSource]) -> LoopPlan:
     data = config.train_data
     uris = EpochUris(
         train.inputs[0].table,
@@ -160,13 +161,13 @@ def _offline(config: OfflineConfig, train: DataSource, sources: Sequence[DataSou
     )
     confs = zip(config.evaluation.eval_confs, sources, strict=True)
     jobs = [make_job(conf.name, source, _whole(source)) for conf, source in confs]
-    return Course(uris, train.features or [], train.targets, jobs, is_lagged=False)
+    return LoopPlan(uris, train.features or [], train.targets, jobs, is_lagged=False)
 
 
 def _whole(source: DataSource) -> Callable[[int | None], Uri]:
     table = source.inputs[0].table
-    stream = TableStream(table, range(table.num_rows), source.options)
-    return lambda hour: Uri(0, source.name, stream, 0, table.num_rows, 0)
+    stream = TableStream(table, range(table.num_minibatches), source.options)
+    return lambda hour: Uri(0, source.name, stream, 0, table.num_minibatches, 0)
 
 
 def make_job(name: str, source: DataSource, find: Callable[[int | None], Uri]) -> EvaluationJob:
@@ -175,8 +176,12 @@ def make_job(name: str, source: DataSource, find: Callable[[int | None], Uri]) -
 
 
 def _online(
-    stage: Stage, config: OnlineConfig, train: DataSource, sources: Sequence[DataSource], wait: Callable[[], None]
-) -> Course:
+    stage: TrainingData,
+    config: OnlineConfig,
+    train: DataSource,
+    sources: Sequence[DataSource],
+    wait: Callable[[], None],
+) -> LoopPlan:
     is_following = is_followed(config)
     assert stage.start is not None
     train, sources = share_rows(train, sources)
@@ -199,7 +204,7 @@ def _online(
         )
 
     uris = HourUris(hours, stage.start, stage.stop, is_ready, wait)
-    return Course(uris, train.features or [], train.targets, jobs, is_lagged=True, notes=notes)
+    return LoopPlan(uris, train.features or [], train.targets, jobs, is_lagged=True, notes=notes)
 
 
 def _hour_finder(log: HourSource) -> Callable[[int | None], Uri]:
@@ -210,7 +215,7 @@ def _hour_finder(log: HourSource) -> Callable[[int | None], Uri]:
     return find
 
 
-def _without_model(job: EvaluationJob, stage: Stage) -> list[str]:
+def _without_model(job: EvaluationJob, stage: TrainingData) -> list[str]:
     """Data hours that no model hour leads to."""
     notes = []
     assert stage.start is not None

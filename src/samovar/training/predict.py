@@ -15,10 +15,10 @@ from samovar import seeds
 from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
 from samovar.errors import ConfigError
 from samovar.hours import file_hour, show_hour
-from samovar.results import OpenResult, Plan, ResultDirectory, Source, begin, open_directory
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory
 from samovar.results.directory import CONFIG
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uris
-from samovar.runner.step import PredictionPool, frozen
+from samovar.runner.step import PredictStep, frozen
 from samovar.runner.uri import UriList
 from samovar.scoring.predictions import PredictionFile
 from samovar.store import LocalStore
@@ -49,14 +49,14 @@ class PredictRequest:
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictResult:
     directory: Path
     num_examples: int | None
     """None: it was there already."""
     notes: Sequence[str]
 
 
-def predict(request: PredictRequest, console: Console | None = None) -> Predicted:
+def predict(request: PredictRequest, console: Console | None = None) -> PredictResult:
     """Write the predictions, or go on writing them; the model may still be in training."""
     origin = open_directory(request.model)
     model = origin.load_model()
@@ -65,9 +65,9 @@ def predict(request: PredictRequest, console: Console | None = None) -> Predicte
     source = TableOpener(Path.cwd(), directory).source(
         "", str(request.table), None, request.features, request.targets, request.keys
     )
-    plan = Plan(PREDICTION_KIND, _describe(request, model.position), sources=_lineage(request, origin, source))
+    plan = ResultPlan(PREDICTION_KIND, _describe(request, model.position), sources=_lineage(request, origin, source))
     if directory.is_finished:
-        return Predicted(request.out, None, begin(directory, plan).notes)
+        return PredictResult(request.out, None, begin(directory, plan).notes)
     learner = build_learner(config, read_script(request.model / "script.py")).learner
     source = source.with_features(_features(config, learner, origin.name))
     source.check_columns()
@@ -75,7 +75,7 @@ def predict(request: PredictRequest, console: Console | None = None) -> Predicte
     Run(learner).load_model(model.tree)
     with begin(directory, plan) as result:
         count = _work(result, learner, source, uris, config.seed, request.snapshot_seconds, console)
-        return Predicted(request.out, count, result.notes)
+        return PredictResult(request.out, count, result.notes)
 
 
 def _describe(request: PredictRequest, position: Any) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class _WriteParts(Callback):
     """A file a URI."""
 
     result: OpenResult
-    pool: PredictionPool
+    pool: PredictStep
     source: DataSource
     seed: int
     _file: PredictionFile | None = None
@@ -170,7 +170,7 @@ def _work(
     snapshot_seconds: float,
     console: Console | None,
 ) -> int:
-    run, pool = Run(learner, {}), PredictionPool(learner)
+    run, pool = Run(learner, {}), PredictStep(learner)
     snapshot = result.restore()
     if snapshot is not None:
         run.next_uri, run.num_examples = snapshot.tree["next_uri"], snapshot.tree["num_examples"]

@@ -21,7 +21,7 @@ from samovar.runner import Learner
 
 
 @contextmanager
-def no_exit(script: Path, what: str) -> Iterator[None]:
+def forbid_exit(script: Path, what: str) -> Iterator[None]:
     """While the block runs, `SystemExit` is an error like any other."""
     try:
         yield
@@ -146,7 +146,7 @@ def load_script(script: Script) -> ModuleType:
     module = ModuleType(_MODULE)
     module.__file__ = str(script.path)
     sys.modules[_MODULE] = module
-    with no_exit(script.path, "the script"):
+    with forbid_exit(script.path, "the script"):
         exec(compile(script.source, str(script.path), "exec"), module.__dict__)
     return module
 
@@ -165,7 +165,7 @@ def build(script: Script, section: Mapping[str, Any]) -> Built:
     ledger = Ledger()
     params = Params(section, ledger, "model")
     takes_files = len(inspect.signature(function).parameters) > 1
-    with no_exit(script.path, "build"):
+    with forbid_exit(script.path, "build"):
         learner = function(params, dict(script.files)) if takes_files else function(params)
     if not isinstance(learner, Learner):
         raise BadInput(

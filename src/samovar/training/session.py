@@ -35,7 +35,7 @@ from samovar.callbacks.stopping import STOP_FILE
 from samovar.errors import Stopped
 from samovar.results import OpenResult, open_directory
 from samovar.runner import Callback, Loader, MinibatchWorkerPool, Run, Runner, Uri
-from samovar.training.plan import Course, Stage, lay_course
+from samovar.training.plan import LoopPlan, TrainingData, plan_loop
 from samovar.training.script import Built
 
 PATIENCE_SECONDS = 60.0
@@ -92,7 +92,7 @@ POLL_SECONDS = 1.0
 @dataclass
 class Session:
     result: OpenResult
-    stage: Stage
+    stage: TrainingData
     built: Built
     folder: Path
     console: Console | None = None
@@ -109,14 +109,14 @@ class Session:
             snapshotter = Snapshotter(self.result, config.snapshotter.frequency)
             pool = MinibatchWorkerPool(learner)
             run = Run(learner, pool.settings.policies)
-            course = lay_course(self.stage, learner, self._waiting(run, snapshotter, signals))
-            run.callbacks = self._callbacks(stack, course, snapshotter, signals)
+            plan = plan_loop(self.stage, learner, self._waiting(run, snapshotter, signals))
+            run.callbacks = self._callbacks(stack, plan, snapshotter, signals)
             self._restore(run)
-            self._tell([*self.result.notes, *course.notes])
-            loader = stack.enter_context(Loader(course.features, course.targets))
+            self._tell([*self.result.notes, *plan.notes])
+            loader = stack.enter_context(Loader(plan.features, plan.targets))
             stack.enter_context(self._watch_over(loader, run.callbacks))
             try:
-                Runner(pool, loader, run.callbacks).run(run, course.uris)
+                Runner(pool, loader, run.callbacks).run(run, plan.uris)
             except Stopped:
                 StopFile(self.folder).remove()
                 raise
@@ -146,16 +146,16 @@ class Session:
             self.result.save(run.state_dict(), run.position)
 
     def _callbacks(
-        self, stack: ExitStack, course: Course, snapshotter: Snapshotter, signals: Signals
+        self, stack: ExitStack, plan: LoopPlan, snapshotter: Snapshotter, signals: Signals
     ) -> list[Callback]:
         """In the order of a URI's end: ttl, evaluation, the user's, logs, stop rules, and the snapshot last."""
         config = self.stage.config
         shown: list[Callback] = []
         if config.progress and self.console is not None:
-            shown = [stack.enter_context(Progress(course.uris.count, lambda: snapshotter.age_seconds, self.console))]
+            shown = [stack.enter_context(Progress(plan.uris.count, lambda: snapshotter.age_seconds, self.console))]
         return [
             TtlFilter(config.ttl_filter.frequency),
-            *self._evaluation(stack, course, snapshotter),
+            *self._evaluation(stack, plan, snapshotter),
             *self.built.learner.callbacks,
             MetricsLog(self.result),
             TensorBoard(self.result),
@@ -168,13 +168,13 @@ class Session:
             snapshotter,
         ]
 
-    def _evaluation(self, stack: ExitStack, course: Course, snapshotter: Snapshotter) -> list[Callback]:
+    def _evaluation(self, stack: ExitStack, plan: LoopPlan, snapshotter: Snapshotter) -> list[Callback]:
         seed = self.stage.config.seed
-        if not course.jobs:
+        if not plan.jobs:
             return []
-        if not course.is_lagged:
-            return [FinalEvaluation(self.result, course.jobs, seed, before=snapshotter.save)]
-        evaluation = LaggedEvaluation(self.result, course.jobs, seed)
+        if not plan.is_lagged:
+            return [FinalEvaluation(self.result, plan.jobs, seed, before=snapshotter.save)]
+        evaluation = LaggedEvaluation(self.result, plan.jobs, seed)
         stack.callback(evaluation.close)
         return [evaluation]
 

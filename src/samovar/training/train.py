@@ -14,54 +14,56 @@ from rich.console import Console
 
 from samovar import seeds
 from samovar.config import flatten
-from samovar.results import Plan, ResultDirectory, Source, begin, open_directory
+from samovar.results import ResultDirectory, ResultPlan, Source, begin, open_directory
 from samovar.store import LocalStore
 from samovar.tables import open_table
 from samovar.training.drift import Earlier, find_earlier, judge_defaults
 from samovar.training.inputs import TableOpener
-from samovar.training.plan import Stage, is_followed, lay_course, open_stage
+from samovar.training.plan import TrainingData, is_followed, open_training_data, plan_loop
 from samovar.training.request import Request, make_effective
 from samovar.training.schema import Config, load_config
-from samovar.training.script import Built, Script, build, no_exit
+from samovar.training.script import Built, Script, build, forbid_exit
 from samovar.training.session import Session
 
 MODEL_KIND = "model"
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainResult:
     directory: Path
     was_finished: bool
     """There was nothing to do."""
     notes: Sequence[str] = field(default_factory=list)
 
 
-def train(request: Request, console: Console | None = None) -> Trained:
+def train(request: Request, console: Console | None = None) -> TrainResult:
     """Start, or go on; returns when the model is finished, or raises `Stopped`."""
     directory = ResultDirectory(LocalStore(request.out, request.disk))
     effective = make_effective(request.tree, request.folder, request.out, directory)
     config = load_config(effective, request.where)
     if directory.is_finished:
-        return Trained(
-            request.out, True, begin(directory, Plan(MODEL_KIND, effective, sources=_known(directory, effective))).notes
+        return TrainResult(
+            request.out,
+            True,
+            begin(directory, ResultPlan(MODEL_KIND, effective, sources=_known(directory, effective))).notes,
         )
     opener = TableOpener(request.folder, request.replayed or directory, is_followed(config))
-    stage = open_stage(config, opener)
+    stage = open_training_data(config, opener)
     plan = _plan(request, effective, stage, directory)
     ready = None
     if not directory.is_created:  # a mistake found here leaves nothing behind
         ready = _build(request, config, find_earlier(plan, request.out, request.replayed))
-        lay_course(stage, ready.built.learner, lambda: None)  # finds columns that the model asks for in vain
+        plan_loop(stage, ready.built.learner, lambda: None)  # finds columns that the model asks for in vain
     assert config.num_threads is not None
     torch.set_num_threads(config.num_threads)  # a run that goes on compares them with those that it began with
     with begin(directory, plan, accept_script=request.accept_script) as result:
         if result.is_finished:
-            return Trained(request.out, True, result.notes)
+            return TrainResult(request.out, True, result.notes)
         ready = ready or _build(request, config, Earlier.of(directory))
         result.notes += ready.notes
-        with no_exit(request.script.path, "something that the training uses"):
+        with forbid_exit(request.script.path, "something that the training uses"):
             Session(result, stage, ready.built, request.out, console).run()
-        return Trained(request.out, False, result.notes)
+        return TrainResult(request.out, False, result.notes)
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,13 @@ def build_learner(config: Config, script: Script) -> Built:
     return build(script, config.model)
 
 
-def _plan(request: Request, effective: Mapping[str, Any], stage: Stage, directory: ResultDirectory) -> Plan:
+def _plan(
+    request: Request, effective: Mapping[str, Any], stage: TrainingData, directory: ResultDirectory
+) -> ResultPlan:
     sources = [link for source in (stage.train, *stage.evaluations) for link in source.lineage]
     if stage.config.init_from is not None:
         sources.append(_origin(stage.config.init_from, directory))
-    return Plan(
+    return ResultPlan(
         MODEL_KIND,
         effective,
         request.script.source,

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from samovar.errors import BadInput
 from samovar.hours import HOUR_SECONDS, show_hour
 from samovar.runner import Uri, Uris
-from samovar.runner.stream import ReadOptions, Stream, TableStream
+from samovar.runner.stream import Stream, TableStream
 from samovar.seeds import numpy_generator
 from samovar.tables import Table
 from samovar.tables.merge import check_hour
+from samovar.tables.reader import ReadOptions
 from samovar.training.inputs import DataSource
 
 
@@ -24,21 +25,21 @@ class EpochUris(Uris):
     uri_granularity: int = 4000
     shuffle_seed: int | None = None
     """Draws the order of each epoch; None keeps the table's."""
-    options: ReadOptions = ReadOptions()  # noqa: RUF009  # it is frozen
+    options: ReadOptions = ReadOptions()  # it is frozen
 
     @property
     def num_batches(self) -> int:
         """Of the whole run."""
-        whole = self.epoch_count * self.table.num_rows
+        whole = self.epoch_count * self.table.num_minibatches
         return whole if self.max_iter is None else min(self.max_iter, whole)
 
     @property
     def per_epoch(self) -> int:
-        return -(-self.table.num_rows // self.uri_granularity)
+        return -(-self.table.num_minibatches // self.uri_granularity)
 
     @property
     def count(self) -> int:
-        epochs, rest = divmod(self.num_batches, self.table.num_rows)
+        epochs, rest = divmod(self.num_batches, self.table.num_minibatches)
         return epochs * self.per_epoch + -(-rest // self.uri_granularity)
 
     def starting_at(self, number: int) -> Iterator[Uri]:
@@ -50,7 +51,7 @@ class EpochUris(Uris):
             yield self._uri(each, epoch, piece, stream)
 
     def _uri(self, number: int, epoch: int, piece: int, stream: Stream) -> Uri:
-        rows = self.table.num_rows
+        rows = self.table.num_minibatches
         first = piece * self.uri_granularity
         last = min(first + self.uri_granularity, rows, self.num_batches - epoch * rows)
         name = f"epoch {epoch}" if self.per_epoch == 1 else f"epoch {epoch}, minibatches {first} to {last - 1}"
@@ -58,9 +59,9 @@ class EpochUris(Uris):
 
     def _order(self, epoch: int) -> Sequence[int]:
         if self.shuffle_seed is None:
-            return range(self.table.num_rows)
+            return range(self.table.num_minibatches)
         order: list[int] = (
-            numpy_generator(self.shuffle_seed, "shuffle", epoch).permutation(self.table.num_rows).tolist()
+            numpy_generator(self.shuffle_seed, "shuffle", epoch).permutation(self.table.num_minibatches).tolist()
         )
         return order
 
@@ -87,7 +88,7 @@ class HourSource:
         last = max(first, last if self._stop is None else min(last, self._stop))
         self.data = data
         self._stream = data.stream(first, last)
-        self._first_row = data.inputs[0].table.rows_between(first, last).start
+        self._first_row = data.inputs[0].table.minibatches_between(first, last).start
 
     def is_complete(self, hour: int) -> bool:
         """Whether all rows of an hour are there; looks for a new version if not."""
