@@ -10,9 +10,9 @@ from typing import Self
 import torch
 
 from samovar.errors import CorruptData
-from samovar.runner.stream import MinibatchRecord, Records, Stream
+from samovar.runner.stream import Records, Stream
 from samovar.runner.uri import Uri
-from samovar.tables.record import Record, RecordValue
+from samovar.tables.record import MinibatchRecord, Record, RecordValue
 
 _ALIGNMENT = 64  # bytes: what torch allocates has it
 

@@ -31,8 +31,8 @@ from samovar.policies import EarlyStopping
 from samovar.runner.callback import Callback
 from samovar.runner.loader import Loader
 from samovar.runner.run import Run
-from samovar.runner.stream import MinibatchRecord
 from samovar.runner.uri import Uri, Uris
+from samovar.tables.record import MinibatchRecord
 
 
 def warm_up_vector_math() -> None:

@@ -22,8 +22,8 @@ from samovar.errors import Conflict, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback, name_callbacks
 from samovar.runner.learner import HashTables, Learner, Loss, Optimizer, find_hash_tables
-from samovar.runner.stream import MinibatchRecord
 from samovar.runner.uri import Uri
+from samovar.tables.record import MinibatchRecord
 
 FORMAT = 1
 

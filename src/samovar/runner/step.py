@@ -20,8 +20,8 @@ from samovar import seeds
 from samovar.errors import BadInput
 from samovar.policies import Policy
 from samovar.runner.learner import Learner, Optimizer, find_hash_tables
-from samovar.runner.stream import MinibatchRecord
 from samovar.runner.uri import Uri
+from samovar.tables.record import MinibatchRecord
 
 _FACTOR = "_factor"
 

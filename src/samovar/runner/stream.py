@@ -5,29 +5,14 @@ One minibatch on its way into a model. Knows no tables.
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from samovar.hours import show_hour
 from samovar.tables import Part, ReadOptions, Record, Table, read_merged
 from samovar.tables.reader import SharedReader
-from samovar.tables.record import RecordValue
-
-
-@dataclass(frozen=True)
-class MinibatchRecord:
-    """What a model gets, what its loss gets, and the keys by which predictions are found again."""
-
-    inputs: Mapping[str, RecordValue]
-    targets: Mapping[str, RecordValue] = field(default_factory=dict)
-    keys: Mapping[str, RecordValue] = field(default_factory=dict)
-    num_examples: int = 0
-    number: int = 0
-    """Its place in the table."""
-    hour: int | None = None
-    """Start of its hour, seconds since 1970 UTC; None in an offline table."""
-
+from samovar.tables.record import MinibatchRecord
 
 Records: TypeAlias = Generator[Record | MinibatchRecord, None, None]
 """Records of which the loader takes columns, or minibatches that are complete."""

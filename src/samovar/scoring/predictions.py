@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from samovar.errors import BadInput
 from samovar.results import OpenResult
-from samovar.runner import MinibatchRecord
 from samovar.scoring.quality import PREDICTION, measure
 from samovar.tables.export import arrow_type, parse_type, rows_of_column
-from samovar.tables.record import RecordValue
+from samovar.tables.record import MinibatchRecord, RecordValue
 from samovar.tables.schema import ColumnSchema
 
 MODEL_HOUR = "model_hour"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from samovar.tables.manifest import Manifest, Segment, commit_manifest, read_manifests
     from samovar.tables.merge import Part, read_merged
     from samovar.tables.reader import ReadOptions, TableReader
-    from samovar.tables.record import Bag, Record
+    from samovar.tables.record import Bag, MinibatchRecord, Record
     from samovar.tables.schema import ColumnSchema, Ids, Minibatch, TableSchema
     from samovar.tables.table import Table, open_table
     from samovar.tables.writer import write_segment
@@ -23,6 +23,7 @@ _MODULES = {
     "Ids": "schema",
     "Manifest": "manifest",
     "Minibatch": "schema",
+    "MinibatchRecord": "record",
     "Part": "merge",
     "ReadOptions": "reader",
     "Record": "record",
@@ -44,6 +45,7 @@ __all__ = [
     "Ids",
     "Manifest",
     "Minibatch",
+    "MinibatchRecord",
     "Part",
     "ReadOptions",
     "Record",

@@ -4,6 +4,7 @@ A categorical feature of one minibatch. Knows no tables and no embeddings.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -144,6 +145,20 @@ class Record(Mapping[str, RecordValue]):
 
     def __repr__(self) -> str:
         return f"Record(minibatch {self.number}, {self.num_examples} examples, {', '.join(self._values)})"
+
+
+@dataclass(frozen=True)
+class MinibatchRecord:
+    """What a model gets, what its loss gets, and the keys by which predictions are found again."""
+
+    inputs: Mapping[str, RecordValue]
+    targets: Mapping[str, RecordValue] = field(default_factory=dict)
+    keys: Mapping[str, RecordValue] = field(default_factory=dict)
+    num_examples: int = 0
+    number: int = 0
+    """Its place in the table."""
+    hour: int | None = None
+    """Start of its hour, seconds since 1970 UTC; None in an offline table."""
 
 
 def make_minibatches(
