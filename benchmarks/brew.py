@@ -30,7 +30,7 @@ from samovar.tables import open_table
 
 SAMOVAR = "Samovar brew"
 DUCKDB = "DuckDB COPY (… ORDER BY …)"
-LEAST_OF_DUCKDB = 0.5
+LEAST_OF_DUCKDB = 0.45
 START = 1_700_002_800  # a full hour
 HOURS = 6
 GRANULE_SECONDS = 300

@@ -91,21 +91,20 @@ MATCHES = {
         (
             Claim(Promise(PLAIN, fbgemm.ADAGRAD, 4.0), is_bag=False),
             Claim(Promise(PLAIN, fbgemm.ADAGRAD, 3.5), is_bag=True),
-            Claim(Promise(PLAIN, fbgemm.ADAGRAD, 5.0), is_full=False),
-            Claim(Promise(DISTINCT, PLAIN, 1.3)),
+            Claim(Promise(PLAIN, fbgemm.ADAGRAD, 2.5), is_full=False),
         ),
     ),
     "Adagrad against torch": Match(
         HashAdagrad,
         (PLAIN, DISTINCT),
         _static(torch_sparse.make_contestant, torch_sparse.ADAGRAD),
-        (Claim(Promise(PLAIN, torch_sparse.ADAGRAD, 8.0)),),
+        (Claim(Promise(PLAIN, torch_sparse.ADAGRAD, 6.0)),),
     ),
     "Adam against torch": Match(
         HashAdam,
         (PLAIN,),
         _static(torch_sparse.make_contestant, torch_sparse.ADAM),
-        (Claim(Promise(PLAIN, torch_sparse.ADAM, 8.0)),),
+        (Claim(Promise(PLAIN, torch_sparse.ADAM, 6.0)),),
     ),
     "row-wise Adagrad against FBGEMM": Match(
         HashRowwiseAdagrad, (PLAIN, DISTINCT), _static(fbgemm.make_contestant, fbgemm.ROWWISE)
@@ -171,7 +170,7 @@ def run_alone(title: str, turns: Turns) -> Report:
         Contestant(small, prepare, few.step, num_few),
         Contestant(two, prepare, many.step, turns.num_ids),
     ]
-    claims = (Claim(Promise(two, one, 1.6)), Claim(Promise(two, small, 0.5)))
+    claims = (Claim(Promise(two, one, 1.4)), Claim(Promise(two, small, 0.5)))
     sections = []
     for setting in SETTINGS:
         promises = [claim.promise for claim in claims if claim.is_about(setting, is_full=True)]

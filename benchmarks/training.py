@@ -36,11 +36,10 @@ SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
 
 
 PROMISES = (
-    Promise(SAMOVAR, torch_plain.DEFAULT, 7.0),
-    Promise(SAMOVAR, torch_plain.ARROW, 2.8),
-    Promise(SAMOVAR, fbgemm_batched.NAME, 1.6),
-    Promise(SAMOVAR, bare.NAME, 0.85),
-    Promise(EVALUATED, SAMOVAR, 1 / 1.4),
+    Promise(SAMOVAR, torch_plain.ARROW, 2.0),
+    Promise(SAMOVAR, fbgemm_batched.NAME, 1.5),
+    Promise(SAMOVAR, bare.NAME, 0.8),
+    Promise(EVALUATED, SAMOVAR, 0.6),
 )
 
 
