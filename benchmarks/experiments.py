@@ -1,5 +1,5 @@
-"""Ten thousand runs listed, compared and put into a tree; a hundred thousand files summed: Samovar's commands against
-plain readers of the same files and against sha256sum, in one run. The runs are copies of one that `results` made."""
+"""Lists, compares and clusters ten thousand runs, and checksums a hundred thousand files: Samovar's commands against
+plain readers of the same files and against sha256sum. The runs are copies of one that `results` made."""
 
 import argparse
 import json
@@ -46,7 +46,7 @@ FIRST, SECOND = "samovar, first time", "samovar, second time"
 
 
 def make_runs(folder: Path, count: int) -> None:
-    """One run as Samovar makes it, and copies with another config each."""
+    """One run as Samovar makes it, and copies with a different config each."""
     config: dict[str, Any] = {
         "pipeline": "online",
         "num_threads": 2,
@@ -126,7 +126,7 @@ def measure_runs(folder: Path, count: int, rounds: int) -> Section:
 
 
 def call_without_index(command: list[Any]) -> None:
-    """The index lies in the temporary folder: with a new one there is none."""
+    """The index is in the temporary folder, so a new folder means no index."""
     with tempfile.TemporaryDirectory(prefix="samovar-bench-") as folder:
         call(command, {**os.environ, "TMPDIR": folder})
 
@@ -140,7 +140,7 @@ def call(command: list[Any], environment: Mapping[str, str] | None = None) -> No
 
 
 def make_files(folder: Path, count: int, mean_bytes: int) -> None:
-    """Random bytes; sizes spread evenly from nothing to twice the mean."""
+    """Random bytes; sizes spread evenly from zero to twice the mean."""
     chance = numpy_generator(1, "files")
     sizes = chance.integers(0, 2 * mean_bytes, count)
     content = chance.bytes(2 * mean_bytes + count)
@@ -151,7 +151,7 @@ def make_files(folder: Path, count: int, mean_bytes: int) -> None:
 
 
 def measure_checksums(folder: Path, count: int, mean_bytes: int, is_cold: bool, rounds: int) -> Section:
-    """Cold: every file's pages are dropped before each turn that reads them, as of a folder that was not read yet."""
+    """Cold: the page cache is dropped before each turn that reads, as for a folder that was never read."""
     files = _files(folder)
     names = b"\0".join(os.fsencode(path) for path in files)
     time_inside(folder, True)  # from here on all files are known
@@ -170,13 +170,13 @@ def measure_checksums(folder: Path, count: int, mean_bytes: int, is_cold: bool, 
     title = f"{count:,} files of {mean_bytes / 1000:.0f} kB on average, {state}"
     seconds = interleave(timers, rounds, title)
     promises = [Promise(FIRST, SHA256SUM, LEAST_OF_SHA256SUM)]
-    if is_cold:  # a first time is the first time that these files are read
+    if is_cold:  # the first time that these files are read
         promises.append(Promise(SECOND, FIRST, LEAST_OF_FIRST))
     return Section(title, seconds, count / 1000, "k files", SHA256SUM, promises)
 
 
 def time_inside(folder: Path, use_cache: bool) -> float:
-    """The seconds in a process of its own: this one has a thread that draws its progress, and must not fork."""
+    """Seconds in a separate process: this one has a thread that draws progress and must not fork."""
     command = [sys.executable, "-c", TIMED, str(folder), "known" if use_cache else ""]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -199,7 +199,7 @@ def compare_runs(options: argparse.Namespace, folder: Path) -> Report:
 
 def compare_checksums(options: argparse.Namespace, folder: Path) -> Report:
     make_files(folder, options.files, options.mean_bytes)
-    os.sync()  # pages that are not on the disk yet cannot be dropped
+    os.sync()  # dirty pages cannot be dropped
     sections = [
         measure_checksums(folder, options.files, options.mean_bytes, is_cold, options.rounds)
         for is_cold in (False, True)

@@ -1,7 +1,7 @@
-"""An epoch of an MLP on arrays: a hand-written loop against the two facades, Lightning and skorch, in one run.
+"""An epoch of an MLP on arrays: a hand-written loop against both facades, Lightning and skorch.
 
-The same optimizer and net everywhere, the same minibatches but where a DataLoader draws them; no validation and no
-snapshots. The peers lie in build/peers, where `make bench` puts them.
+The same optimizer and net everywhere, and the same minibatches except where a DataLoader draws them; no validation, no
+snapshots. `make bench` installs the peers into build/peers.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""Writes the pages of reference/ that the code itself tells: every key of a config, every option of a command.
+"""Writes the pages of reference/ that follow from the code: every config key, every command option.
 
 python docs/generate_reference.py
 """
@@ -30,7 +30,7 @@ _CONFIGS = (
 
 
 def make_pages() -> dict[str, str]:
-    """The text of each page, by its name."""
+    """The text of each page, by name."""
     return {"config.md": _config_page(), "cli.md": _cli_page()}
 
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 @dataclass
 class _Sections:
-    """The tables of one config, in the order in which its keys name them; a section that comes back is linked."""
+    """The tables of one config, in the order of its keys; a repeated section is linked."""
 
     title: str
     definitions: dict[str, Any]
@@ -197,7 +197,7 @@ def _show_names(param: Any) -> str:
 
 def _value_name(param: Any) -> str:
     kind = param.type_descriptor.annotation
-    kind = next(iter(get_args(kind)), kind)  # of a list: what it repeats
+    kind = next(iter(get_args(kind)), kind)  # the repeated element of a list
     if isinstance(kind, type) and issubclass(kind, Enum):
         return "/".join(str(each.value) for each in kind)
     return {int: "N", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")

@@ -1,4 +1,4 @@
-"""The demo runs as it stands, and it would tell if bytes differed."""
+"""The demo runs as written and would report a difference in bytes."""
 
 import importlib.util
 import re

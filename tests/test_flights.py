@@ -1,4 +1,4 @@
-"""The flights example, run as its README says, in a small size: nothing leaks, and learning on pays."""
+"""The flights example, run as its README says but smaller: nothing leaks, and continued learning pays off."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def copy(name: str, place: Path) -> Path:
 
 
 def train_frozen(folder: Path, end: str, table: str, target: str, start: str) -> None:
-    """The same model, learning only until `end`, and applied as it is from `start` on."""
+    """The same model, trained only until `end` and applied unchanged from `start` on."""
     conf = json.dumps({"train_data.end_date": end, "evaluation": {"eval_confs": []}})
     samovar(folder, "train", "online.json", "--script", "script.py", "--conf", conf, "--out", "frozen_model")
     dates = ("--start-date", start, "--targets", target)
@@ -40,7 +40,7 @@ def train_frozen(folder: Path, end: str, table: str, target: str, start: str) ->
 
 
 def daily(folder: Path, model: str) -> dict[str, dict[str, Any]]:
-    """By day, those with examples."""
+    """By day, only days with rows."""
     samovar(folder, "metrics", model, "--by", "day", "--csv", f"{model}.csv", "--png", f"{model}.png")
     assert (folder / f"{model}.png").read_bytes().startswith(PNG)
     rows = pa.csv.read_csv(folder / f"{model}.csv").to_pylist()
@@ -79,6 +79,6 @@ def test_flights_are_told_better_by_a_model_that_goes_on_learning(flights: Path,
 
 
 def mean_log_loss(rows: dict[str, dict[str, Any]], days: Any) -> float:
-    """Over the examples of some days."""
+    """Over the rows of some days."""
     weights = {day: rows[day]["num_examples"] for day in days if day in rows}
     return float(sum(rows[day]["log_loss"] * count for day, count in weights.items()) / sum(weights.values()))

@@ -1,11 +1,11 @@
-"""Waiting for what another process does. The condition decides; the clock only ends a wait in vain."""
+"""Waits for another process. The condition decides; the clock only ends a wait that fails."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
 PATIENCE_SECONDS = 120.0
-_PAUSE_SECONDS = 0.005  # leaves the core to those who are waited for
+_PAUSE_SECONDS = 0.005  # leave the core to the process we wait for
 
 
 def wait_until(is_so: Callable[[], Any], what: str) -> None:

@@ -1,4 +1,4 @@
-"""What hash tables need beside a training step: growth, sweep, dump and load. Samovar alone, or against the disk."""
+"""What hash tables need besides a training step: growth, sweep, dump and load. Samovar alone, or against the disk."""
 
 import gc
 import os
@@ -26,13 +26,13 @@ from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
 from samovar.tables import Bag
 
-FEW_FEATURES = 8  # more than a gigabyte of rows, and a dump that fits the disk
+FEW_FEATURES = 8  # more than a gigabyte of embedding rows, and a dump that fits the disk
 TTL = 2
 LEAST_OF_SCAN = 0.05  # of numpy over bare stamps: buckets hold ids and row numbers beside them
 MOST_INDEX_BYTES = 24.0
 LEAST_OF_WRITE, LEAST_OF_READ = 0.6, 0.4  # a load also inserts every id, which a fast disk does not hide
-GROWTH_FROM, GROWTH_TO = 6, 16  # times `num_ids`; more than doubles: every part of the table grows, once at least
-FRESH_STEPS = 64  # before so many steps the memory is touched that they grow into
+GROWTH_FROM, GROWTH_TO = 6, 16  # times `num_ids`; it more than doubles, so every part of the table grows at least once
+FRESH_STEPS = 64  # memory for this many steps of growth is touched beforehand
 IDS_A_STEP = 4096
 LEAST_OF_MEDIAN = 0.2  # of the slowest step in a hundred: growth is spread over many steps
 MEDIAN_STEP, SLOW_STEP = "the median step", "the slowest of 100 steps"
@@ -46,8 +46,8 @@ LOAD = "Samovar load"
 
 
 def run_growth(num_ids: int, rounds: int) -> Report:
-    """One table, every step brings new ids only. A step does the same work in each round, so its fastest time counts:
-    the host of a virtual machine takes milliseconds for a page of memory now and then, or the core itself."""
+    """One table; every step brings only new ids. A step does the same work in each round, so its fastest time counts:
+    the host of a virtual machine sometimes takes milliseconds for a page of memory, or takes the core itself."""
     torch.set_num_threads(NUM_THREADS)
     first, last = GROWTH_FROM * num_ids, GROWTH_TO * num_ids
     ends = range(first + IDS_A_STEP, last, IDS_A_STEP)
@@ -59,7 +59,7 @@ def run_growth(num_ids: int, rounds: int) -> Report:
 
 
 def _grow(first: int, ends: range, what: str) -> tuple[list[float], list[int]]:
-    """Seconds and bytes of the index of each step."""
+    """Seconds and index bytes of each step."""
     trainee = Trainee(HashAdagrad, 1)
     trainee.insert(np.arange(first, dtype=np.int32))
     gradient = torch.randn(IDS_A_STEP, DIM)
@@ -121,7 +121,7 @@ def run_sweep(num_ids: int, rounds: int) -> Report:
 
 
 def time_sweep(trainee: Trainee, num_ids: int, num_threads: int, num_expired: int) -> float:
-    """Of full tables; so many rows of each were not seen for longer than the ttl. Leaves them full and fresh."""
+    """Sweep full tables in which `num_expired` ids each have outlived the ttl. Leaves the tables full and fresh."""
     if num_expired:
         for _ in range(TTL):
             trainee.embedding.advance_clock()
@@ -199,7 +199,7 @@ def load(trainee: Trainee, place: Path, records: dict[str, FileRecord]) -> None:
 
 
 def prepare_cache(folder: Path, is_cold: bool) -> None:
-    """Have the kernel forget the files, or read them once."""
+    """Drop the files from the page cache, or read them once."""
     os.sync()
     for path in [folder / "plain", *_dumped(folder)]:
         if is_cold:

@@ -1,5 +1,5 @@
-"""The limit: Samovar's model in a hand-written loop, over minibatches that are already in memory. No loop of the
-project's, no callbacks; reading is not timed.
+"""The limit: Samovar's model in a hand-written loop over minibatches in memory. Without Samovar's loop and callbacks;
+reading is not timed.
 
 python -m benchmarks.training_peers.bare FOLDER NUM_BATCHES: takes turns
 """
