@@ -9,11 +9,11 @@ import torch
 
 from samovar.callbacks import MetricsLog, TtlFilter
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
-from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner, Uri
+from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchRecord, MinibatchWorkerPool, Run, Runner, Uri
 from samovar.runner.learner import find_hash_tables
 from samovar.runner.uri import UriList
 from samovar.store import MemoryStore
-from samovar.tables import Bag, Record
+from samovar.tables import Bag
 
 TTL = 1
 
@@ -76,20 +76,20 @@ class Model(torch.nn.Module):
 
 def train(hours: list[list[int]], frequency: int) -> tuple[Tables, list[dict[str, Any]]]:
     """Hours of ids; an empty list is an hour without rows."""
-    records: list[Record] = []
+    minibatches: list[MinibatchRecord] = []
     uris = []
     for number, ids in enumerate(hours):
-        uris.append((number, len(records), int(bool(ids))))
+        uris.append((number, len(minibatches), int(bool(ids))))
         if ids:
             bag = Bag(torch.tensor(ids), torch.ones(len(ids), dtype=torch.int32))
-            records.append(Record({"ad": bag}, len(records), number * 3600, len(ids)))
-    stream = ListStream(records)
+            minibatches.append(MinibatchRecord({"ad": bag}, {}, {}, len(ids), len(minibatches), number * 3600))
+    stream = ListStream(minibatches)
     learner = Learner(model := Model(), [], lambda output, targets: output)
     result = open_result()
     callbacks: list[Callback] = [TtlFilter(frequency), MetricsLog(result)]
     run = Run(learner, {}, callbacks)
     listed = UriList([Uri(n, f"hour {n}", stream, first, count, n, hour=n * 3600) for n, first, count in uris])
-    Runner(MinibatchWorkerPool(learner), Loader(["ad"], []), callbacks).run(run, listed)
+    Runner(MinibatchWorkerPool(learner), Loader(), callbacks).run(run, listed)
     result.finish(None, None)
     lines = result.directory.store.read("logs/metrics.jsonl").splitlines()
     return model.tables, [json.loads(line) for line in lines]

@@ -40,7 +40,7 @@ def go(callbacks: list[Callback], learner: Learner | None = None, uris: UriList 
     learner = learner or make_learner()
     pool = MinibatchWorkerPool(learner)
     run = Run(learner, pool.settings.policies, callbacks)
-    Runner(pool, Loader(["x"], ["y"]), callbacks).run(run, uris or make_uris())
+    Runner(pool, Loader(), callbacks).run(run, uris or make_uris())
     return run
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_has_ended_trains_no_more_when_it_goes_on() -> None:
     run = Run(learner, pool.settings.policies)
     run.end_reason = "enough"
     notes: list[str] = []
-    Runner(pool, Loader(["x"], ["y"]), [Scribe(notes)]).run(run, make_uris())
+    Runner(pool, Loader(), [Scribe(notes)]).run(run, make_uris())
     assert notes == ["run begins", "run ends"]
 
 

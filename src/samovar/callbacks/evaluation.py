@@ -24,9 +24,6 @@ class EvaluationJob:
     """One log that the model is applied to."""
 
     name: str
-    features: Sequence[str]
-    targets: Sequence[str]
-    keys: Sequence[str]
     columns: Mapping[str, ColumnSchema]
     """Of keys and targets."""
     find: Callable[[int | None], Uri]
@@ -38,9 +35,6 @@ class EvaluationJob:
 
     def holds(self, hour: int) -> bool:
         return (self.start is None or self.start <= hour) and (self.stop is None or hour < self.stop)
-
-    def loader(self) -> Loader:
-        return Loader(self.features, self.targets, self.keys)
 
 
 @dataclass
@@ -67,7 +61,7 @@ class LaggedEvaluation(Callback):
     def _evaluate(self, run: Run, job: EvaluationJob, model_hour: int, shift: int) -> list[dict[str, Any]]:
         hour = model_hour + shift * HOUR_SECONDS
         # Each shift reads on by itself: its next hour follows the one that it has read.
-        loader = self._loaders.setdefault((job.name, shift), job.loader())
+        loader = self._loaders.setdefault((job.name, shift), Loader())
         path = f"evaluation/{job.name}/{file_hour(hour)}.shift{shift}.parquet"
         file = PredictionFile(self.result, path, job.columns, model_hour)
         with frozen(run.model, seeds.derive(self.seed, "evaluation", hour, shift)):
@@ -102,7 +96,7 @@ class FinalEvaluation(Callback):
 
     def _evaluate(self, run: Run, job: EvaluationJob) -> list[dict[str, Any]]:
         file = PredictionFile(self.result, f"evaluation/{job.name}/predictions.parquet", job.columns)
-        with frozen(run.model, seeds.derive(self.seed, "evaluation")), job.loader() as loader:
+        with frozen(run.model, seeds.derive(self.seed, "evaluation")), Loader() as loader:
             apply(run.learner, loader, job.find(None), file)
         return [{"name": job.name, **quality} for quality in file.qualities()]
 

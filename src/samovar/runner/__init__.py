@@ -6,12 +6,13 @@ from samovar.runner.loader import Loader
 from samovar.runner.loop import Runner, warm_up_vector_math
 from samovar.runner.run import Run
 from samovar.runner.step import MinibatchWorkerPool
-from samovar.runner.stream import ListStream, MergedStream, Stream, TableStream
+from samovar.runner.stream import Columns, ListStream, MergedStream, Stream, TableStream
 from samovar.runner.uri import Uri, Uris
 from samovar.tables.record import MinibatchRecord
 
 __all__ = [
     "Callback",
+    "Columns",
     "Learner",
     "ListStream",
     "Loader",

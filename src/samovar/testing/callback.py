@@ -11,7 +11,7 @@ from samovar.results.state import decode_tree, encode_tree
 from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner
 from samovar.runner.uri import Uri, UriList
 from samovar.seeds import set_seed
-from samovar.tables import Record
+from samovar.tables.record import MinibatchRecord
 
 NUM_URIS = 5
 
@@ -35,16 +35,16 @@ def make_learner() -> Learner:
 
 def make_uris() -> UriList:
     """Hours of two minibatches each, and one without any."""
-    records: list[Record] = []
+    minibatches: list[MinibatchRecord] = []
     uris = []
     for number in range(NUM_URIS):
         count = 0 if number == 2 else 2
-        first = len(records)
+        first = len(minibatches)
         for _ in range(count):
-            x = torch.arange(12, dtype=torch.float32).reshape(4, 3) / (10 + len(records))
-            records.append(Record({"x": x, "y": x.sum(1)}, len(records), number * 3600, 4))
+            x = torch.arange(12, dtype=torch.float32).reshape(4, 3) / (10 + len(minibatches))
+            minibatches.append(MinibatchRecord({"x": x}, {"y": x.sum(1)}, {}, 4, len(minibatches), number * 3600))
         uris.append((number, first, count))
-    stream = ListStream(records)
+    stream = ListStream(minibatches)
     return UriList([Uri(n, f"hour {n}", stream, first, count, n, hour=n * 3600) for n, first, count in uris])
 
 
@@ -80,7 +80,7 @@ def _train(callbacks: list[Callback], stop: int = NUM_URIS, state: Any = None) -
     run = Run(learner, pool.settings.policies, callbacks)
     if state is not None:
         run.load_state_dict(state)
-    Runner(pool, Loader(["x"], ["y"]), callbacks).run(run, UriList(make_uris().uris[:stop]))
+    Runner(pool, Loader(), callbacks).run(run, UriList(make_uris().uris[:stop]))
     return run
 
 

@@ -45,7 +45,7 @@ def run_epochs(
             run.load_state_dict(snapshot.tree)
         else:  # the first weights were drawn in this process: another one would draw others
             result.save(run.state_dict(), run.position)
-    with Loader([], []) as loader:
+    with Loader() as loader:
         Runner(step, loader, run.callbacks).run(run, epochs)
 
 
