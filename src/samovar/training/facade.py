@@ -10,8 +10,7 @@ from typing import Any
 from samovar.callbacks import Snapshotter
 from samovar.errors import BadInput
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
-from samovar.runner import Callback, Loader, Run, Runner, Stream, Uri, Uris
-from samovar.runner.loop import Step
+from samovar.runner import Callback, Loader, Run, Runner, Step, Stream, Uri, Uris
 from samovar.store import LocalStore
 
 
