@@ -17,7 +17,7 @@ STOP_FILE = "stop"
 
 
 class StopFile(Callback):
-    """Stops the run after the current URI when somebody creates a file named `stop` in its directory.
+    """Stops the run after the current URI when a file named `stop` appears in its directory.
 
     Call `remove` once the run has stopped, so that the next start continues it.
 

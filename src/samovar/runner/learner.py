@@ -46,7 +46,7 @@ class Learner:
         optimizer.step()                    for each optimizer
 
     and evaluation writes `predict(model(inputs))`. A real column is a float32 tensor, a categorical one a
-    `samovar.Bag`: the ids of all examples and how many belong to each. `HashEmbedding` takes a bag as it is.
+    `samovar.Bag`: the ids of all examples and how many belong to each. `samovar.HashEmbedding` takes a bag as it is.
 
     Args:
         model: A `torch.nn.Module` that is called with the inputs. If it has `get_required_features_list()`, the config
