@@ -1,14 +1,13 @@
 """A source that hangs is named, again and again, and ends nothing."""
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.training.toys import make_hours, write_table
 
-from samovar.runner import Loader, Uri
-from samovar.runner.stream import Records, TableStream
+from samovar.runner import Columns, Loader, TableStream, Uri
+from samovar.runner.stream import Minibatches
 from samovar.tables import open_table
 from samovar.training.session import ReaderWatch
 
@@ -19,16 +18,16 @@ class StuckStream(TableStream):
 
     is_free: threading.Event = field(default_factory=threading.Event)
 
-    def open(self, first: int, columns: Sequence[str]) -> Records:
-        records = super().open(first, columns)
-        yield next(records)
+    def open(self, first: int) -> Minibatches:
+        minibatches = super().open(first)
+        yield next(minibatches)
         self.is_free.wait()
-        yield from records
+        yield from minibatches
 
 
-def test_a_minibatch_that_does_not_come_is_told_with_its_row_and_file(tmp_path: Path) -> None:
+def test_a_minibatch_that_does_not_come_is_reported_with_its_number_and_file(tmp_path: Path) -> None:
     table = open_table(write_table(tmp_path / "clicks", make_hours([3])))
-    stream = StuckStream(table, range(3))
+    stream = StuckStream(table, range(3), Columns(["ad"]))
     told: list[str] = []
 
     def tell(text: str) -> None:
@@ -37,10 +36,10 @@ def test_a_minibatch_that_does_not_come_is_told_with_its_row_and_file(tmp_path: 
             stream.is_free.set()
 
     uri = Uri(0, "2021-01-01T00:00", stream, 0, 3, 0)
-    with Loader(["ad"], []) as loader, ReaderWatch(lambda: [loader], tell, patience_seconds=0.02):
+    with Loader() as loader, ReaderWatch(lambda: [loader], tell, patience_seconds=0.02):
         assert [record.number for record in loader.read(uri)] == [0, 1, 2]
         assert loader.waiting_for is None
     assert len(told) >= 2
-    assert told[0].startswith("2021-01-01T00:00: waiting for minibatch 1 for 0 s, row 1 of")
+    assert told[0].startswith("2021-01-01T00:00: waiting for minibatch 1 for 0 s, minibatch 1 of")
     assert table.file_of(1) in told[0]
     assert (tmp_path / "clicks" / table.file_of(1)).is_file()

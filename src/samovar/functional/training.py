@@ -3,7 +3,7 @@
 The minibatches of an epoch as the loop reads them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from samovar.functional.torch_model import TorchModel
 from samovar.policies import Constant, Policy
 from samovar.runner import Callback, Learner, MinibatchRecord, Run, Stream, Uri
 from samovar.runner.step import frozen
-from samovar.runner.stream import Records
+from samovar.runner.stream import Minibatches
 from samovar.training.facade import Epochs, check_count, kept_config, open_facade, run_epochs
 
 
@@ -32,7 +32,7 @@ class BatchStream(Stream):
     def num_batches(self) -> int:
         return self.batches.num_batches
 
-    def open(self, first: int, columns: Sequence[str]) -> Records:
+    def open(self, first: int) -> Minibatches:
         batches = self.batches.open(self.seed, self.epoch)
         try:
             for number, batch in enumerate(batches):

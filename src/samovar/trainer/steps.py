@@ -5,7 +5,7 @@ Minibatches of a data set as the loop reads them: made here, or by other process
 Applying a net to a stream: the same loop with another step.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from samovar.data.batches import Batch
 from samovar.errors import BadInput
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, Run, Runner, Stream, Uri
 from samovar.runner.step import PredictStep, frozen
-from samovar.runner.stream import Records
+from samovar.runner.stream import Minibatches
 from samovar.runner.uri import UriList
 from samovar.seeds import torch_generator
 
@@ -42,7 +42,7 @@ class DatasetStream(Stream):
     def num_batches(self) -> int:
         return -(-len(self.order) // self.batch_size)
 
-    def open(self, first: int, columns: Sequence[str]) -> Records:
+    def open(self, first: int) -> Minibatches:
         # Arrays lie in memory: to send them between processes would only cost.
         is_alone = self.n_workers == 0 or self.maker.is_array
         batches = self._made_here(first) if is_alone else self._made_elsewhere(first)
@@ -164,7 +164,7 @@ class Validation(Callback):
         stream = self._stream_of(epoch)
         judged = Run(self._learner, {})
         uri = Uri(0, f"validation of epoch {epoch}", stream, 0, stream.num_batches, 0)
-        with frozen(self._learner.model, seeds.derive(self._seed, "validation", epoch)), Loader([], []) as loader:
+        with frozen(self._learner.model, seeds.derive(self._seed, "validation", epoch)), Loader() as loader:
             Runner(ValidationStep(self._learner), loader).run(judged, UriList([uri]))
         return judged.mean_loss
 
@@ -191,7 +191,7 @@ def predict_stream(
         if verbose and console.is_terminal:
             shown = [stack.enter_context(Progress(1, console=console))]
         stack.enter_context(frozen(net, 0))
-        loader = stack.enter_context(Loader([], []))
+        loader = stack.enter_context(Loader())
         Runner(pool, loader, [collect, *shown]).run(Run(learner, {}), UriList([uri]))
     return np.concatenate(collect.predictions)
 

@@ -30,7 +30,7 @@ from samovar.callbacks import (
     TimingLog,
 )
 from samovar.callbacks.best_nets import Net, Weights, average, choose_near
-from samovar.callbacks.stopping import default_patience
+from samovar.callbacks.schedule import default_patience
 from samovar.data import BatchMaker, Split
 from samovar.errors import BadInput, Diverged
 from samovar.policies import Constant, EarlyStopping

@@ -50,7 +50,7 @@ def try_batches(request: Request, num_batches: int) -> str:
     run = Run(learner, step.settings.policies)
     if config.init_from is not None:
         run.load_model(open_directory(config.init_from).load_model().tree)
-    with Loader(plan.features, plan.targets) as loader:
+    with Loader() as loader:
         uris = UriList(_first_batches(plan.uris, num_batches))
         Runner(step, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)
     return "\n".join([*plan.notes, *_describe(learner, run, watch)])

@@ -10,8 +10,7 @@ from typing import Any
 from samovar.callbacks import Snapshotter
 from samovar.errors import BadInput
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
-from samovar.runner import Callback, Loader, Run, Runner, Stream, Uri, Uris
-from samovar.runner.loop import Step
+from samovar.runner import Callback, Loader, Run, Runner, Step, Stream, Uri, Uris
 from samovar.store import LocalStore
 
 
@@ -45,7 +44,7 @@ def run_epochs(
             run.load_state_dict(snapshot.tree)
         else:  # the first weights were drawn in this process: another one would draw others
             result.save(run.state_dict(), run.position)
-    with Loader([], []) as loader:
+    with Loader() as loader:
         Runner(step, loader, run.callbacks).run(run, epochs)
 
 

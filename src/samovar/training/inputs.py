@@ -8,7 +8,7 @@ from pathlib import Path
 from samovar.config.values import nearest
 from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
 from samovar.results import ResultDirectory, Source, open_directory
-from samovar.runner.stream import MergedStream, SharedStream, Stream, TableStream
+from samovar.runner.stream import Columns, MergedStream, SharedStream, Stream, TableStream
 from samovar.scoring.predictions import check_key
 from samovar.tables import Part, ReadOptions, Table, open_table
 from samovar.tables.reader import SharedReader
@@ -71,9 +71,9 @@ class DataSource:
         return _unique(name for each in self.inputs for name in each.keys)
 
     @property
-    def all_columns(self) -> list[str]:
+    def columns(self) -> Columns:
         """That are read."""
-        return _unique([*(self.features or ()), *self.targets, *self.keys])
+        return Columns(self.features or (), self.targets, self.keys)
 
     @property
     def features(self) -> list[str] | None:
@@ -90,6 +90,9 @@ class DataSource:
             self,
             inputs=[replace(each, features=rest) if each.features is None else each for each in self.inputs],
         )
+
+    def without_keys(self) -> "DataSource":
+        return replace(self, inputs=[replace(each, keys=()) for each in self.inputs])
 
     def check_columns(self) -> None:
         for each in self.inputs:
@@ -112,9 +115,11 @@ class DataSource:
         if len(self.inputs) == 1:
             table = self.inputs[0].table
             rows = table.minibatches_between(start, stop)
-            return SharedStream(table, rows, self.shared) if self.shared else TableStream(table, rows, self.options)
+            if self.shared:
+                return SharedStream(table, rows, self.columns, self.shared)
+            return TableStream(table, rows, self.columns, self.options)
         parts = [Part(each.table, _unique([*(each.features or ()), *each.targets, *each.keys])) for each in self.inputs]
-        return MergedStream(parts, self.merge_keys, start, stop, self.options)
+        return MergedStream(parts, self.merge_keys, start, stop, self.columns, self.options)
 
     def reopened(self) -> "DataSource":
         """The same with the newest versions of its tables."""
@@ -134,7 +139,7 @@ def share_rows(train: DataSource, evaluations: Sequence[DataSource]) -> tuple[Da
         return train, list(evaluations)
     kept = [source.options.max_cache_size for source in sharing]
     shared = table.share(
-        _unique(name for source in (train, *sharing) for name in source.all_columns),
+        _unique(name for source in (train, *sharing) for name in source.columns.names),
         train.options,
         max_kept_bytes=min((size for size in kept if size is not None), default=None),
     )

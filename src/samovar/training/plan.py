@@ -31,8 +31,6 @@ class LoopPlan:
     """All that a loop needs besides the learner."""
 
     uris: Uris
-    features: Sequence[str]
-    targets: Sequence[str]
     jobs: Sequence[EvaluationJob]
     is_lagged: bool
     notes: list[str] = field(default_factory=list)
@@ -128,7 +126,7 @@ def is_followed(config: Config) -> bool:
 def plan_loop(stage: TrainingData, learner: Learner, wait: Callable[[], None]) -> LoopPlan:
     """What remains to be said when the model is there: the features that it needs."""
     required = learner.required_features()
-    train = _with_features(stage.train, required)
+    train = _with_features(stage.train, required).without_keys()
     features = train.features or []
     sources = [_with_features(source, features) for source in stage.evaluations]
     if isinstance(stage.config, OfflineConfig):
@@ -153,6 +151,7 @@ def _offline(config: OfflineConfig, train: DataSource, sources: Sequence[DataSou
     data = config.train_data
     uris = EpochUris(
         train.inputs[0].table,
+        train.columns,
         data.epoch_count,
         data.max_iter,
         data.uri_granularity,
@@ -161,18 +160,18 @@ def _offline(config: OfflineConfig, train: DataSource, sources: Sequence[DataSou
     )
     confs = zip(config.evaluation.eval_confs, sources, strict=True)
     jobs = [make_job(conf.name, source, _whole(source)) for conf, source in confs]
-    return LoopPlan(uris, train.features or [], train.targets, jobs, is_lagged=False)
+    return LoopPlan(uris, jobs, is_lagged=False)
 
 
 def _whole(source: DataSource) -> Callable[[int | None], Uri]:
     table = source.inputs[0].table
-    stream = TableStream(table, range(table.num_minibatches), source.options)
+    stream = TableStream(table, range(table.num_minibatches), source.columns, source.options)
     return lambda hour: Uri(0, source.name, stream, 0, table.num_minibatches, 0)
 
 
 def make_job(name: str, source: DataSource, find: Callable[[int | None], Uri]) -> EvaluationJob:
     columns = {column: source.column(column) for column in [*source.targets, *source.keys]}
-    return EvaluationJob(name, source.features or [], source.targets, source.keys, columns, find)
+    return EvaluationJob(name, columns, find)
 
 
 def _online(
@@ -204,7 +203,7 @@ def _online(
         )
 
     uris = HourUris(hours, stage.start, stage.stop, is_ready, wait)
-    return LoopPlan(uris, train.features or [], train.targets, jobs, is_lagged=True, notes=notes)
+    return LoopPlan(uris, jobs, is_lagged=True, notes=notes)
 
 
 def _hour_finder(log: HourSource) -> Callable[[int | None], Uri]:

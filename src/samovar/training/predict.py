@@ -118,7 +118,7 @@ def _cut(source: DataSource, request: PredictRequest) -> Uris:
     if not hours:
         if start is not None or stop is not None:
             raise ConfigError(f"predict: {table.name} has no hours; expected no dates then: leave them out")
-        return EpochUris(table, 1, uri_granularity=_BATCHES_PER_PART)
+        return EpochUris(table, source.columns, 1, uri_granularity=_BATCHES_PER_PART)
     wanted = [hour for hour in hours if (start is None or start <= hour) and (stop is None or hour < stop)]
     if not wanted:
         raise ConfigError(
@@ -176,7 +176,7 @@ def _work(
         run.next_uri, run.num_examples = snapshot.tree["next_uri"], snapshot.tree["num_examples"]
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(console))
-        loader = stack.enter_context(Loader(source.features or [], source.targets, source.keys))
+        loader = stack.enter_context(Loader())
         shown = [] if console is None else [stack.enter_context(Progress(uris.count, console=console))]
         callbacks = [
             _WriteParts(result, pool, source, seed),

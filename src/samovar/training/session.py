@@ -113,7 +113,7 @@ class Session:
             run.callbacks = self._callbacks(stack, plan, snapshotter, signals)
             self._restore(run)
             self._tell([*self.result.notes, *plan.notes])
-            loader = stack.enter_context(Loader(plan.features, plan.targets))
+            loader = stack.enter_context(Loader())
             stack.enter_context(self._watch_over(loader, run.callbacks))
             try:
                 Runner(pool, loader, run.callbacks).run(run, plan.uris)

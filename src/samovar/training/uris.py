@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from samovar.errors import BadInput
 from samovar.hours import HOUR_SECONDS, show_hour
 from samovar.runner import Uri, Uris
-from samovar.runner.stream import Stream, TableStream
+from samovar.runner.stream import Columns, Stream, TableStream
 from samovar.seeds import numpy_generator
 from samovar.tables import Table
 from samovar.tables.merge import check_hour
@@ -20,6 +20,7 @@ from samovar.training.inputs import DataSource
 @dataclass(frozen=True)
 class EpochUris(Uris):
     table: Table
+    columns: Columns
     epoch_count: int
     max_iter: int | None = None
     uri_granularity: int = 4000
@@ -47,7 +48,7 @@ class EpochUris(Uris):
         for each in range(number, self.count):
             epoch, piece = divmod(each, self.per_epoch)
             if stream is None or piece == 0:
-                stream = TableStream(self.table, self._order(epoch), self.options)
+                stream = TableStream(self.table, self._order(epoch), self.columns, self.options)
             yield self._uri(each, epoch, piece, stream)
 
     def _uri(self, number: int, epoch: int, piece: int, stream: Stream) -> Uri:

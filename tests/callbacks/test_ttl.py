@@ -1,4 +1,4 @@
-"""Clocks, sweeps and counts of hash tables, with a table that writes down what it is told."""
+"""Clocks, sweeps and counts of hash tables, with a table that records its calls."""
 
 import json
 from dataclasses import dataclass
@@ -9,11 +9,21 @@ import torch
 
 from samovar.callbacks import MetricsLog, TtlFilter
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
-from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner, Uri
+from samovar.runner import (
+    Callback,
+    Learner,
+    ListStream,
+    Loader,
+    MinibatchRecord,
+    MinibatchWorkerPool,
+    Run,
+    Runner,
+    Uri,
+    UriList,
+)
 from samovar.runner.learner import find_hash_tables
-from samovar.runner.uri import UriList
 from samovar.store import MemoryStore
-from samovar.tables import Bag, Record
+from samovar.tables import Bag
 
 TTL = 1
 
@@ -28,7 +38,7 @@ class Counters:
 
 
 class Tables(torch.nn.Module):
-    """The face of HashEmbedding over a dict: id to the clock of its last training use."""
+    """The methods of HashEmbedding over a dict: id to the clock of its last use in training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,22 +84,22 @@ class Model(torch.nn.Module):
         return self.weight.sum()
 
 
-def train(hours: list[list[int]], frequency: int) -> tuple[Tables, list[dict[str, Any]]]:
-    """Hours of ids; an empty list is an hour without rows."""
-    records: list[Record] = []
+def train(hours: list[list[int]], every_uris: int) -> tuple[Tables, list[dict[str, Any]]]:
+    """Train on the ids of each hour; an empty list is an hour without data."""
+    minibatches: list[MinibatchRecord] = []
     uris = []
     for number, ids in enumerate(hours):
-        uris.append((number, len(records), int(bool(ids))))
+        uris.append((number, len(minibatches), int(bool(ids))))
         if ids:
             bag = Bag(torch.tensor(ids), torch.ones(len(ids), dtype=torch.int32))
-            records.append(Record({"ad": bag}, len(records), number * 3600, len(ids)))
-    stream = ListStream(records)
+            minibatches.append(MinibatchRecord({"ad": bag}, {}, {}, len(ids), len(minibatches), number * 3600))
+    stream = ListStream(minibatches)
     learner = Learner(model := Model(), [], lambda output, targets: output)
     result = open_result()
-    callbacks: list[Callback] = [TtlFilter(frequency), MetricsLog(result)]
+    callbacks: list[Callback] = [TtlFilter(every_uris), MetricsLog(result)]
     run = Run(learner, {}, callbacks)
     listed = UriList([Uri(n, f"hour {n}", stream, first, count, n, hour=n * 3600) for n, first, count in uris])
-    Runner(MinibatchWorkerPool(learner), Loader(["ad"], []), callbacks).run(run, listed)
+    Runner(MinibatchWorkerPool(learner), Loader(), callbacks).run(run, listed)
     result.finish(None, None)
     lines = result.directory.store.read("logs/metrics.jsonl").splitlines()
     return model.tables, [json.loads(line) for line in lines]
@@ -104,25 +114,25 @@ def open_result() -> OpenResult:
 HOURS = [[1, 2], [2], [], [2], [1, 2, 3], [3], [3]]
 
 
-def test_the_clock_counts_hours_with_data_and_a_row_expires_after_its_ttl() -> None:
+def test_the_clock_counts_hours_with_data_and_an_embedding_row_expires_after_its_ttl() -> None:
     tables, lines = train(HOURS, 1)
     assert tables.clock == 6
-    assert tables.sweeps == [1, 2, 2, 3, 4, 5, 6, 6]  # at each URI's end, and at the end of the run
+    assert tables.sweeps == [1, 2, 2, 3, 4, 5, 6, 6]  # at the end of each URI and of the run
     assert [line["live_ids"]["ads"] for line in lines] == [2, 2, 2, 1, 3, 3, 1]
     assert [line["new_ids"]["ads"] for line in lines] == [2, 0, 0, 0, 2, 0, 0]
     assert sorted(tables.seen) == [3]
 
 
-@pytest.mark.parametrize("frequency", [2, 3, 100])
-def test_how_often_rows_are_freed_changes_no_line_of_the_log(frequency: int) -> None:
+@pytest.mark.parametrize("every_uris", [2, 3, 100])
+def test_how_often_embedding_rows_are_freed_changes_no_line_of_the_log(every_uris: int) -> None:
     often, expected = train(HOURS, 1)
-    rarely, lines = train(HOURS, frequency)
+    rarely, lines = train(HOURS, every_uris)
     assert lines == expected
     assert rarely.seen == often.seen
     assert rarely.tally.freed <= often.tally.freed
 
 
-def test_tables_are_found_wherever_they_are_in_a_model() -> None:
+def test_hash_tables_are_found_anywhere_in_a_model() -> None:
     model = torch.nn.ModuleList([torch.nn.Linear(1, 1), torch.nn.Sequential(Tables()), Model()])
     assert len(find_hash_tables(model)) == 2
     assert find_hash_tables(torch.nn.Linear(1, 1)) == []

@@ -1,4 +1,4 @@
-"""The rules of progress on made-up losses: what happens after which epoch."""
+"""What happens after which epoch, for made-up losses."""
 
 import math
 from collections.abc import Sequence
@@ -8,11 +8,9 @@ import pytest
 import torch
 
 from samovar.callbacks import BestNets, Countdown, EarlyStop, Plateau, RateFactor, Restarts
-from samovar.callbacks.best_nets import Net, average, choose_near
-from samovar.callbacks.stopping import default_patience
+from samovar.callbacks.schedule import default_patience
 from samovar.policies import EarlyStopping
-from samovar.runner import Run
-from samovar.runner.uri import Uri
+from samovar.runner import Run, Uri
 from samovar.testing.callback import make_learner
 
 NAN = math.nan
@@ -20,38 +18,38 @@ NAN = math.nan
 
 def play(losses: Sequence[float], num_epochs: int, with_restarts: bool = True) -> dict[str, list[Any]]:
     """The epochs (from 1) of each save, cut, restart and stop, and the rate of each epoch."""
-    told: dict[str, list[Any]] = {"saves": [], "cuts": [], "restarts": [], "stops": [], "rates": []}
+    events: dict[str, list[Any]] = {"saves": [], "cuts": [], "restarts": [], "stops": [], "rates": []}
     now: list[float] = [0.0]
     factor = RateFactor()
     plateau = Plateau(Countdown(default_patience(num_epochs), with_restarts), factor, lambda run: now[0])
-    best = BestNets(1, lambda run: now[0], lambda net: told["saves"].append(net.epoch))
+    best = BestNets(1, lambda run: now[0], lambda net: events["saves"].append(net.epoch))
     run = Run(make_learner())
     for epoch, loss in enumerate(losses, 1):
         run.begin_uri(Uri(epoch, "", None, 0, 1, epoch))  # type: ignore[arg-type]  # nothing is read
         now[0] = loss
-        told["rates"].append(round(factor.value, 3))
+        events["rates"].append(round(factor.value, 3))
         best.on_uri_end(run)
         plateau.on_uri_end(run)
         Restarts(plateau).on_uri_end(run)
         if plateau.verdict in ("cut", "restart"):
-            told[f"{plateau.verdict}s"].append(epoch)
+            events[f"{plateau.verdict}s"].append(epoch)
         try:
             EarlyStop(plateau).on_uri_end(run)
         except EarlyStopping:
-            told["stops"].append(epoch)
+            events["stops"].append(epoch)
             break
-    return told
+    return events
 
 
 @pytest.mark.parametrize(
     ("num_epochs", "restart", "cuts", "stop"), [(10, 1, [], 2), (50, 2, [3, 6], 8), (100, 3, [5, 10], 15)]
 )
 def test_a_plateau_restarts_cuts_and_stops(num_epochs: int, restart: int, cuts: list[int], stop: int) -> None:
-    told = play([1.0] * 100, num_epochs)
-    assert told["saves"] == [1]
-    assert told["restarts"] == [1 + restart]
-    assert told["cuts"] == [1 + cut for cut in cuts]
-    assert told["stops"] == [1 + stop]
+    events = play([1.0] * 100, num_epochs)
+    assert events["saves"] == [1]
+    assert events["restarts"] == [1 + restart]
+    assert events["cuts"] == [1 + cut for cut in cuts]
+    assert events["stops"] == [1 + stop]
 
 
 @pytest.mark.parametrize(
@@ -72,22 +70,24 @@ def test_a_plateau_restarts_cuts_and_stops(num_epochs: int, restart: int, cuts: 
         ("just progress", [1.0, 0.9949, 0.9949, 0.9949], {"saves": [1, 2], "restarts": [4]}),
     ],
 )  # fmt: skip
-def test_made_up_losses(name: str, losses: list[float], expected: dict[str, list[int]]) -> None:
-    told = play(losses, 50)
-    assert {key: told[key] for key in expected} == expected
+def test_losses_lead_to_these_saves_cuts_restarts_and_stops(
+    name: str, losses: list[float], expected: dict[str, list[int]]
+) -> None:
+    events = play(losses, 50)
+    assert {key: events[key] for key in expected} == expected
 
 
-def test_the_rate_is_cut_by_the_golden_ratio_and_a_restart_brings_it_back() -> None:
+def test_the_rate_is_cut_by_the_golden_ratio_and_reset_by_a_restart() -> None:
     assert play([1.0] * 9, 50)["rates"] == [1, 1, 1, 1, 0.618, 0.618, 0.618, 0.382, 0.382]
     late = play([1.0] * 8 + [0.9] * 4, 50)
     assert late["rates"][-4:] == [0.382, 0.382, 0.382, 1]
 
 
-def test_without_restarts_the_rate_is_cut_at_that_epoch_if_it_is_due() -> None:
-    told = play([1.0] * 5, 10, with_restarts=False)
-    assert told["restarts"] == []
-    assert told["cuts"] == [2]
-    assert told["stops"] == [3]
+def test_without_restarts_the_rate_is_cut_when_a_cut_is_due() -> None:
+    events = play([1.0] * 5, 10, with_restarts=False)
+    assert events["restarts"] == []
+    assert events["cuts"] == [2]
+    assert events["stops"] == [3]
 
 
 def test_a_restart_gives_a_fresh_optimizer() -> None:
@@ -103,16 +103,3 @@ def test_a_restart_gives_a_fresh_optimizer() -> None:
     Restarts(plateau).on_uri_end(run)
     assert not optimizer.state_dict()["state"]
     assert plateau.factor.value == 1
-
-
-def test_only_nets_near_the_best_are_averaged_and_buffers_too() -> None:
-    nets = [
-        Net(epoch, loss, {"w": torch.full((2,), float(epoch)), "count": torch.tensor(epoch)})
-        for epoch, loss in [(1, -1.0), (4, -0.95), (9, -0.85)]
-    ]
-    near = choose_near(nets)
-    assert [net.epoch for net in near] == [1, 4]
-    averaged = average(near)
-    assert averaged["w"].tolist() == [2.5, 2.5]
-    assert averaged["count"].dtype == torch.int64
-    assert averaged["count"].item() == 2
