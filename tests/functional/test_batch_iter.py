@@ -1,5 +1,8 @@
 """Batch iterators: the same items for the same (seed, epoch), wherever they are made."""
 
+import itertools
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -100,3 +103,65 @@ def test_items_of_several_shapes_are_refused_with_the_cure() -> None:
     ragged = Infinite(sample([[1], [1, 2]]), batch_size=20, n_iters_per_epoch=1, combiner=None)
     with pytest.raises((BadInput, ValueError)):
         read(ragged)
+
+
+class SlowCalls:
+    """A function that takes its time, and knows how many of its calls are under way."""
+
+    def __init__(self) -> None:
+        self.num_started = self.num_ended = 0
+        self.has_started = threading.Event()
+        self._lock = threading.Lock()
+
+    def __call__(self, value: Any) -> Any:
+        with self._lock:
+            self.num_started += 1
+        self.has_started.set()
+        time.sleep(0.1)
+        with self._lock:
+            self.num_ended += 1
+        return value
+
+
+@pytest.mark.parametrize(("wrap", "buffer_size"), [(lambda f: f, 2), (Threads, 0), (Threads, 2)])
+def test_an_epoch_that_is_closed_early_leaves_no_call_under_way(wrap: Any, buffer_size: int) -> None:
+    slow = SlowCalls()
+    batches = make(wrap(slow), buffer_size=buffer_size).open(0, 0)
+    next(batches)
+    batches.close()
+    num_started = slow.num_started
+    assert num_started == slow.num_ended
+    time.sleep(0.15)
+    assert slow.num_started == num_started
+
+
+def test_a_transform_that_fails_leaves_no_other_call_under_way() -> None:
+    slow = SlowCalls()
+
+    def fail_once_another_runs(parts: Any) -> Any:
+        if slow.has_started.is_set():
+            raise OSError("no file")
+        return slow(parts)
+
+    with pytest.raises(OSError, match="no file"):
+        read(make(Threads(fail_once_another_runs), buffer_size=1))
+    assert slow.num_started == slow.num_ended
+
+
+@pytest.mark.parametrize("buffer_size", [0, 2])
+def test_an_epoch_that_is_collected_on_a_worker_thread_does_not_wait_for_itself(buffer_size: int) -> None:
+    opened: list[Any] = []
+    numbers = itertools.count()
+    may_drop, is_dropped = threading.Event(), threading.Event()
+
+    def drop_after_first_batch(value: Any) -> Any:
+        if next(numbers) >= 3:
+            may_drop.wait(10)
+            opened.clear()  # the last reference: the epoch is closed here, as the garbage collector may do
+            is_dropped.set()
+        return value
+
+    opened.append(make(Threads(drop_after_first_batch), buffer_size=buffer_size).open(0, 0))
+    next(opened[0])
+    may_drop.set()
+    assert is_dropped.wait(10)

@@ -19,6 +19,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from itertools import islice
 from multiprocessing import get_context
 from numbers import Integral
+from threading import get_ident, local
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -117,6 +118,9 @@ Item: TypeAlias = tuple[Any, np.random.Generator]
 """A value, and its generator."""
 
 
+_thread = local()  # `is_worker` is set in the threads of `Threads`
+
+
 class Transform:
     """Calls a function on each item in turn."""
 
@@ -141,7 +145,7 @@ class Threads(Transform):
         self.n_workers = n_workers
 
     def executor(self) -> Executor:
-        return ThreadPoolExecutor(self.n_workers)
+        return ThreadPoolExecutor(self.n_workers, initializer=setattr, initargs=(_thread, "is_worker", True))
 
     def apply(self, items: Iterable[Item]) -> Generator[Item, None, None]:
         waiting: deque[Future[Item]] = deque()
@@ -154,7 +158,12 @@ class Threads(Transform):
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            executor.shutdown(wait=False, cancel_futures=True)  # see the reader of tables: nobody waits for it
+            executor.shutdown(wait=self._may_wait(), cancel_futures=True)
+
+    def _may_wait(self) -> bool:
+        """Calls under way must not meet the next run. But the garbage collector may close this on any thread: a worker
+        must not wait for itself."""
+        return not getattr(_thread, "is_worker", False)
 
 
 class Processes(Threads):
@@ -163,6 +172,9 @@ class Processes(Threads):
     def executor(self) -> Executor:
         # A forked child of a process with threads may hang.
         return ProcessPoolExecutor(self.n_workers, get_context("forkserver"))
+
+    def _may_wait(self) -> bool:
+        return False  # a call in another process shares nothing with the next run
 
 
 class unpack_args:  # users call it like a function
@@ -281,6 +293,7 @@ def _ahead(batches: Generator[Any, None, None], count: int) -> Generator[Any, No
     end = object()
     waiting: deque[Future[Any]] = deque()
     executor = ThreadPoolExecutor(1)
+    reader = get_ident()
     try:
         for _ in range(count + 1):
             waiting.append(executor.submit(next, batches, end))
@@ -288,4 +301,9 @@ def _ahead(batches: Generator[Any, None, None], count: int) -> Generator[Any, No
             waiting.append(executor.submit(next, batches, end))
             yield batch
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)  # see the reader of tables: nobody waits for it
+        # The call under way must not meet the next run. But the garbage collector may close this on any thread, even on
+        # one that the worker waits for: only the reader waits.
+        is_reader = get_ident() == reader
+        executor.shutdown(wait=is_reader, cancel_futures=True)
+        if is_reader:
+            batches.close()
