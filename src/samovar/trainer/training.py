@@ -26,7 +26,7 @@ from samovar.callbacks import (
     TensorBoard,
     TimingLog,
 )
-from samovar.callbacks.best_nets import Net, Weights, average, choose_near
+from samovar.callbacks.best_nets import Net, Weights, average, select_near_best
 from samovar.callbacks.schedule import default_patience
 from samovar.data import BatchMaker, Split
 from samovar.errors import BadInput, Diverged
@@ -213,7 +213,7 @@ class Training:
                 f"{self.name}: the validation loss was not finite in any epoch. Lower learning_rate, set clip_norm, or "
                 "look for NaN in the inputs"
             )
-        averaged, near = None, choose_near(best.nets)
+        averaged, near = None, select_near_best(best.nets)
         if self.options.n_best_nets > 1:
             weights = average(near)
             run.model.load_state_dict(weights)
