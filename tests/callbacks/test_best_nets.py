@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from samovar.callbacks import BestNets
-from samovar.callbacks.best_nets import Net, average, choose_near
+from samovar.callbacks.best_nets import Net, average, select_near_best
 from samovar.errors import BadInput
 from samovar.runner import Learner, Run, Uri
 
@@ -12,7 +12,7 @@ def test_only_nets_near_the_best_are_averaged_and_buffers_too() -> None:
         Net(epoch, loss, {"w": torch.full((2,), float(epoch)), "count": torch.tensor(epoch)})
         for epoch, loss in [(1, -1.0), (4, -0.95), (9, -0.85)]
     ]
-    near = choose_near(nets)
+    near = select_near_best(nets)
     assert [net.epoch for net in near] == [1, 4]
     averaged = average(near)
     assert averaged["w"].tolist() == [2.5, 2.5]

@@ -42,7 +42,7 @@ class BestNets(Callback):
         >>> Runner(pool, loader, [best]).run(run, uris)
         >>> best.best.loss <= best.nets[-1].loss
         True
-        >>> averaged = average(choose_near(best.nets))
+        >>> averaged = average(select_near_best(best.nets))
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class BestNets(Callback):
         self.nets = [Net(each["epoch"], each["loss"], dict(each["weights"])) for each in state["nets"]]
 
 
-def choose_near(nets: Sequence[Net]) -> list[Net]:
+def select_near_best(nets: Sequence[Net]) -> list[Net]:
     """The nets whose loss differs from the least by at most a tenth of it."""
     least = min(net.loss for net in nets)
     return [net for net in nets if net.loss - least <= NEAR * abs(least)]

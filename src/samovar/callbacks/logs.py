@@ -18,14 +18,15 @@ To log a number of your own, put it into `run.metrics` in a callback: `run.metri
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from samovar.hours import show_hour
 from samovar.results import OpenResult
 from samovar.results.artifacts import EVENTS_LOG, METRICS_LOG, TIMING_LOG
-from samovar.results.event_file import scalar_record, version_record
+from samovar.results.event_file import ScalarWriter
 from samovar.runner import Callback, Run
 
 
@@ -174,33 +175,32 @@ class TensorBoard(Callback):
     """
 
     def __init__(self, result: OpenResult, clock: Callable[[], float] = time.time) -> None:
-        self._result = result
-        self._clock = clock
+        self._writer = ScalarWriter(partial(result.append_bytes, EVENTS_LOG), clock)
 
     def on_run_begin(self, run: Run) -> None:
         if run.next_uri == 0:
-            self._result.append_bytes(EVENTS_LOG, version_record())
+            self._writer.begin()
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None
-        step = run.uri.number
-        self._add_scalar("train/loss", step, run.mean_loss)
-        for name, policy in run.policies.items():
-            self._add_scalar(f"policies/{name}", step, getattr(policy, "value", None))
-        for name, value in _metrics_of(run).items():
-            self._add_scalar(f"metrics/{name}", step, value)
-        self._add_evaluations(run, step)
+        self._writer.write(run.uri.number, [*run_scalars(run, _metrics_of(run)), *_evaluation_scalars(run)])
 
     def on_run_end(self, run: Run) -> None:
-        self._add_evaluations(run, max(run.next_uri - 1, 0))
+        self._writer.write(max(run.next_uri - 1, 0), _evaluation_scalars(run))
 
-    def _add_evaluations(self, run: Run, step: int) -> None:
-        for measured in _evaluations_of(run):
-            output = f" {measured['output']}" if "output" in measured else ""
-            lag = f" +{measured['shift']}h" if "shift" in measured else ""
-            for quality in _QUALITIES:
-                self._add_scalar(f"{quality}/{measured['name']}{output}{lag}", step, measured.get(quality))
 
-    def _add_scalar(self, tag: str, step: int, value: Any) -> None:
-        if isinstance(value, int | float):
-            self._result.append_bytes(EVENTS_LOG, scalar_record(tag, step, float(value), self._clock()))
+def run_scalars(run: Run, metrics: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The curves that every run has, as (tag, value)."""
+    yield "train/loss", run.mean_loss
+    for name, policy in run.policies.items():
+        yield f"policies/{name}", getattr(policy, "value", None)
+    for name, value in metrics.items():
+        yield f"metrics/{name}", value
+
+
+def _evaluation_scalars(run: Run) -> Iterator[tuple[str, Any]]:
+    for measured in _evaluations_of(run):
+        output = f" {measured['output']}" if "output" in measured else ""
+        lag = f" +{measured['shift']}h" if "shift" in measured else ""
+        for quality in _QUALITIES:
+            yield f"{quality}/{measured['name']}{output}{lag}", measured.get(quality)

@@ -62,5 +62,5 @@ def kept_config(folder: Path) -> dict[str, Any]:
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadInput(f"{name}: found {value!r}; expected a whole number, at least {least}: change the argument")
+        raise BadInput(f"{name} must be a whole number of at least {least}, got {value!r}")
     return value

@@ -5,7 +5,7 @@ from samovar.data import split_examples
 from samovar.errors import BadInput
 
 
-def test_the_split_is_the_same_always_and_later_rows_move_no_old_one() -> None:
+def test_the_split_is_always_the_same_and_appended_examples_move_no_earlier_one() -> None:
     first, longer = split_examples(1000, 0.9, True), split_examples(1500, 0.9, True)
     assert split_examples(100, 0.8, True).valid.tolist()[:4] == GOLDEN
     assert longer.train[longer.train < 1000].tolist() == first.train.tolist()
@@ -17,7 +17,7 @@ def test_the_split_is_the_same_always_and_later_rows_move_no_old_one() -> None:
 GOLDEN = [1, 2, 6, 7]
 
 
-def test_without_shuffling_the_tail_is_held_out() -> None:
+def test_without_shuffle_the_tail_is_held_out() -> None:
     assert split_examples(10, 0.7, False).valid.tolist() == [7, 8, 9]
     assert np.all(np.diff(split_examples(100, 0.5, True).train) > 0)
 
