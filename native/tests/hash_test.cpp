@@ -1,4 +1,4 @@
-// Checks of hash.h: golden values, and every way to feed the same bytes. Made with the public xxhash package.
+// hash.h: golden values made with the public xxhash package, and every way to feed the same bytes.
 #include "samovar/hash.h"
 
 #include <algorithm>
