@@ -45,7 +45,7 @@ def freeze(module: HashEmbedding, *ids: int) -> tuple[object, ...]:
 # Shapes
 
 
-def test_the_worked_example_has_the_shapes_of_the_seed() -> None:
+def test_the_worked_example_has_the_documented_shapes() -> None:
     module = HashEmbedding({"BannerID": 10, "BannerText": 20, "BannerTextUnravelled": 20, "SearchQueryHistory": 20})
     HashAdagrad(module, 0.1)
     text = [67, 1937, 478, 76, 197, 93, 2, 5, 6, 7, 1]
