@@ -105,7 +105,7 @@ void test_round_trips(Codec codec) {
 // No change of a header or payload may cause a read or write outside; most are rejected, some give other valid cells.
 void test_changes(Codec codec) {
     std::mt19937_64 chance(2);
-    size_t refused = 0;
+    size_t num_rejected = 0;
     for (int round = 0; round < 30000; ++round) {
         std::vector<uint8_t> cell = encode(make_bag(chance, 1 + chance() % 20, 1 + chance() % 4, 1 + chance() % 30), codec);
         for (uint64_t i = 0; i <= chance() % 3; ++i) {
@@ -117,12 +117,12 @@ void test_changes(Codec codec) {
         try {
             decode(cell, nullptr);
         } catch (const CellError&) {
-            ++refused;
+            ++num_rejected;
         } catch (const std::bad_alloc&) {
-            ++refused;
+            ++num_rejected;
         }
     }
-    CHECK(refused > 10000);
+    CHECK(num_rejected > 10000);
 }
 
 void test_pool_in_threads() {

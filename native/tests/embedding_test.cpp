@@ -48,7 +48,7 @@ void an_error_in_a_task_reaches_the_caller() {
     }
 }
 
-void distinct_words_keep_the_order_of_first_sight() {
+void distinct_words_keep_the_order_of_first_occurrence() {
     std::mt19937_64 random(1);
     Distinct distinct;
     for (size_t n : {0, 1, 5, 1000, 70000}) {
@@ -120,7 +120,7 @@ void a_table_behaves_like_a_map() {
     check(listed == model.size(), "a listing left rows out");
 }
 
-void an_index_just_before_growth_takes_at_most_24_bytes_a_row() {
+void an_index_just_before_growth_takes_at_most_24_bytes_per_row() {
     HashTable table({1, 0, 5, 0.5f});
     uint64_t next = 0;
     double fewest = 1e9;
@@ -222,7 +222,7 @@ void vector_clones_change_no_bit() {
     check(found == 12881972578014173596u, "the bits have changed: " + std::to_string(found));
 }
 
-void bad_bags_are_refused_before_anything_changes() {
+void bad_bags_are_rejected_before_anything_changes() {
     Embedding embedding;
     embedding.add_table(4, 0, 0.1f);
     const std::vector<uint64_t> ids{1, 2, 3};
@@ -254,11 +254,11 @@ void bad_bags_are_refused_before_anything_changes() {
 int main() {
     every_task_is_done_once_whatever_the_threads();
     an_error_in_a_task_reaches_the_caller();
-    distinct_words_keep_the_order_of_first_sight();
+    distinct_words_keep_the_order_of_first_occurrence();
     a_table_behaves_like_a_map();
-    an_index_just_before_growth_takes_at_most_24_bytes_a_row();
+    an_index_just_before_growth_takes_at_most_24_bytes_per_row();
     any_number_of_threads_gives_the_same_bits();
     vector_clones_change_no_bit();
-    bad_bags_are_refused_before_anything_changes();
+    bad_bags_are_rejected_before_anything_changes();
     std::puts("embedding_test: ok");
 }

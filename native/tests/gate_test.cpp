@@ -13,7 +13,7 @@ using samovar::Gate;
 
 namespace {
 
-void nobody_is_inside_after_it_was_closed() {
+void no_visit_is_inside_after_a_close() {
     for (int round = 0; round < 300; ++round) {
         Gate gate;
         int used = 1;  // not atomic: a sanitizer sees an access after the close
@@ -48,7 +48,7 @@ void it_may_be_closed_twice() {
 }  // namespace
 
 int main() {
-    nobody_is_inside_after_it_was_closed();
+    no_visit_is_inside_after_a_close();
     it_may_be_closed_twice();
     std::puts("2 tests passed");
 }

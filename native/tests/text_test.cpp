@@ -137,7 +137,7 @@ void a_list_keeps_its_hashes_while_it_grows() {
     for (size_t i = 0; i < list.size(); ++i) check(list.data()[i] == i / 3 * 3 + 1 + (i % 3 > 0), "kept");
 }
 
-bool refuses(const TextFeatures& features) {
+bool rejects(const TextFeatures& features) {
     try {
         Tokenizer tokenizer(features);
     } catch (const std::invalid_argument&) {
@@ -146,11 +146,11 @@ bool refuses(const TextFeatures& features) {
     return false;
 }
 
-void features_out_of_range_are_refused() {
-    check(!refuses({MAX_RUN, MAX_RUN, true}), "the longest runs");
-    check(refuses({0, 0, true}), "nothing");
-    check(refuses({MAX_RUN + 1, 0, true}), "too many words");
-    check(refuses({1, MAX_RUN + 1, true}), "too many characters");
+void features_out_of_range_are_rejected() {
+    check(!rejects({MAX_RUN, MAX_RUN, true}), "the longest runs");
+    check(rejects({0, 0, true}), "nothing");
+    check(rejects({MAX_RUN + 1, 0, true}), "too many words");
+    check(rejects({1, MAX_RUN + 1, true}), "too many characters");
 }
 
 }  // namespace
@@ -165,6 +165,6 @@ int main() {
     arrow_texts_become_lists<int32_t>();
     arrow_texts_become_lists<int64_t>();
     a_list_keeps_its_hashes_while_it_grows();
-    features_out_of_range_are_refused();
+    features_out_of_range_are_rejected();
     std::puts("text_test: all checks hold");
 }

@@ -5,7 +5,7 @@ Search order                       zstd                        lz4
 2. the system's shared library     libzstd.so.1                liblz4.so.1
 
 The wheel comes first because the bytes of tables are compared across machines, and compressed bytes depend on the
-version: zstd 1.5.4 and 1.5.7 differ at every level, at level 5 in 5 of 25 arrays that we tried. The version of a wheel
+version: zstd 1.5.4 and 1.5.7 differ at every level we tried, at level 5 in 5 of 21 arrays. The version of a wheel
 can be pinned and is in `environment.json`; a system's library is whatever the machine has. Decoding works with any.
 
 We found no package on PyPI with headers and a library to link with, so the libraries are loaded at run time. Knows no
