@@ -80,7 +80,7 @@ def test_dates_are_whole_hours_in_the_given_zone() -> None:
             "start_date 2021-01-02 is not before end_date 2021-01-02",
         ),
         ({"memory_limit": "much"}, "memory_limit: found 'much', expected bytes or a text such as '2GB'"),
-        ({"compression": "zip"}, "compression: found 'zip'; expected 'zstd'"),
+        ({"compression": "zip"}, "compression must be 'zstd', .*, got 'zip'"),
         ({"tables": [SMALLEST]}, "tables of an offline recipe are joined by pivot_column, which is missing"),
         ({"stability_column": "s"}, "stability_column orders rows of a group, but pivot_column is missing"),
     ],

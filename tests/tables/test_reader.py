@@ -1,4 +1,4 @@
-"""Rows that several read one ahead of the other are decoded once, and what one does to them no other sees."""
+"""A shared reader decodes each minibatch once, and no consumer sees what another does to its tensors."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -15,19 +15,19 @@ from samovar.tables.reader import BlockReader, SharedReader, TableReader
 from samovar.tables.record import RecordValue
 
 COLUMNS = ["words", "price", "hit"]
-NUM_ROWS = 60
+NUM_MINIBATCHES = 60
 PLENTY = 1 << 20
 
 
 class Watched:
-    """A table's shared rows, and what they read."""
+    """A shared reader that notes what it reads."""
 
     def __init__(self, table: Table, max_kept_bytes: int = PLENTY) -> None:
         self.parsed: list[int] = []
         self.alone: list[tuple[int, int]] = []
         made = table.share(COLUMNS)
         self._open_blocks, self._read_alone = made._open_blocks, made._read_alone
-        self.rows = SharedReader(COLUMNS, self._watch, self._note_alone, max_kept_bytes)
+        self.reader = SharedReader(COLUMNS, self._watch, self._note_alone, max_kept_bytes)
 
     def _watch(self, start: int) -> BlockReader:
         reader = self._open_blocks(start)
@@ -49,7 +49,7 @@ class Watched:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    return make_table(LocalStore(tmp_path), NUM_ROWS)
+    return make_table(LocalStore(tmp_path), NUM_MINIBATCHES)
 
 
 def take(records: Iterator[Record], count: int) -> list[Record]:
@@ -76,11 +76,11 @@ def plain(value: RecordValue) -> object:
 
 @pytest.mark.parametrize("hour", [8, 5, 13])  # with the blocks, and across them
 @pytest.mark.parametrize("shifts", [[1], [2], [1, 3]])
-def test_who_is_hours_ahead_reads_for_who_comes_later(table: Table, hour: int, shifts: list[int]) -> None:
+def test_a_consumer_hours_ahead_reads_for_those_behind_it(table: Table, hour: int, shifts: list[int]) -> None:
     watched = Watched(table)
-    training = watched.rows.read(0, NUM_ROWS)
-    evaluations = {shift: watched.rows.read(shift * hour, NUM_ROWS) for shift in shifts}
-    for first in range(0, NUM_ROWS - hour * (max(shifts) + 1), hour):
+    training = watched.reader.read(0, NUM_MINIBATCHES)
+    evaluations = {shift: watched.reader.read(shift * hour, NUM_MINIBATCHES) for shift in shifts}
+    for first in range(0, NUM_MINIBATCHES - hour * (max(shifts) + 1), hour):
         check(take(training, hour), table, first, first + hour)
         for shift, evaluation in evaluations.items():
             begin = first + shift * hour
@@ -89,9 +89,9 @@ def test_who_is_hours_ahead_reads_for_who_comes_later(table: Table, hour: int, s
     assert sum(stop - start for start, stop in watched.alone) < 8 * len(shifts)  # the rest of a block
 
 
-def test_what_one_does_to_its_tensors_no_other_sees(table: Table) -> None:
+def test_no_consumer_sees_what_another_does_to_its_tensors(table: Table) -> None:
     watched = Watched(table)
-    training, evaluation = watched.rows.read(0, NUM_ROWS), watched.rows.read(8, NUM_ROWS)
+    training, evaluation = watched.reader.read(0, NUM_MINIBATCHES), watched.reader.read(8, NUM_MINIBATCHES)
     take(training, 8)
     for record in take(evaluation, 16):
         for value in record.values():
@@ -107,10 +107,10 @@ def test_what_one_does_to_its_tensors_no_other_sees(table: Table) -> None:
     assert watched.alone == []
 
 
-def test_who_finds_too_little_kept_reads_for_himself_and_then_what_is_kept(table: Table) -> None:
-    one_block = sum(next(table._blocks(0, NUM_ROWS, [1, 3, 5], PLENTY)).sizes)
+def test_a_consumer_reads_alone_what_is_no_longer_kept_and_shares_the_rest(table: Table) -> None:
+    one_block = sum(next(table._blocks(0, NUM_MINIBATCHES, [1, 3, 5], PLENTY)).sizes)
     watched = Watched(table, 2 * one_block)
-    training, evaluation = watched.rows.read(0, NUM_ROWS), watched.rows.read(16, NUM_ROWS)
+    training, evaluation = watched.reader.read(0, NUM_MINIBATCHES), watched.reader.read(16, NUM_MINIBATCHES)
     check(take(training, 16), table, 0, 16)
     check(take(evaluation, 32), table, 16, 48)
     check(take(training, 32), table, 16, 48)
@@ -121,33 +121,33 @@ def test_who_finds_too_little_kept_reads_for_himself_and_then_what_is_kept(table
     assert watched.parsed == list(range(48))
 
 
-def test_who_is_too_far_ahead_reads_for_himself(table: Table) -> None:
+def test_a_consumer_too_far_ahead_reads_alone(table: Table) -> None:
     watched = Watched(table, 1000)
-    training, evaluation = watched.rows.read(0, NUM_ROWS), watched.rows.read(50, NUM_ROWS)
+    training, evaluation = watched.reader.read(0, NUM_MINIBATCHES), watched.reader.read(50, NUM_MINIBATCHES)
     take(training, 1)
-    check(evaluation, table, 50, NUM_ROWS)
-    check(training, table, 1, NUM_ROWS)
-    assert watched.alone == [(50, NUM_ROWS)]
+    check(evaluation, table, 50, NUM_MINIBATCHES)
+    check(training, table, 1, NUM_MINIBATCHES)
+    assert watched.alone == [(50, NUM_MINIBATCHES)]
 
 
-def test_who_has_come_to_his_end_keeps_nothing(table: Table) -> None:
+def test_a_consumer_at_its_end_keeps_nothing_in_memory(table: Table) -> None:
     watched = Watched(table)
-    training, evaluation = watched.rows.read(0, NUM_ROWS), watched.rows.read(8, 16)
+    training, evaluation = watched.reader.read(0, NUM_MINIBATCHES), watched.reader.read(8, 16)
     take(training, 8)
-    check(take(evaluation, 8), table, 8, 16)  # it is not asked to go on, nor closed
-    check(take(training, NUM_ROWS - 8), table, 8, NUM_ROWS)
-    assert not watched.rows._kept
+    check(take(evaluation, 8), table, 8, 16)  # neither resumed nor closed
+    check(take(training, NUM_MINIBATCHES - 8), table, 8, NUM_MINIBATCHES)
+    assert not watched.reader._kept
     assert watched.alone == []
 
 
-def test_closed_in_the_middle_no_thread_and_no_block_stays(table: Table) -> None:
+def test_closing_in_the_middle_leaves_no_thread_and_no_block(table: Table) -> None:
     before = threading.active_count()
     watched = Watched(table)
-    training, evaluation = watched.rows.read(0, NUM_ROWS), watched.rows.read(8, NUM_ROWS)
+    training, evaluation = watched.reader.read(0, NUM_MINIBATCHES), watched.reader.read(8, NUM_MINIBATCHES)
     take(training, 8)
     take(evaluation, 8)
     training.close()
     evaluation.close()
-    assert not watched.rows._kept
+    assert not watched.reader._kept
     wait_until(lambda: threading.active_count() == before, "their threads have ended")
-    check(watched.rows.read(3, 30), table, 3, 30)  # and it begins again
+    check(watched.reader.read(3, 30), table, 3, 30)  # and it can start again

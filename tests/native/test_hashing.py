@@ -1,12 +1,10 @@
 """XXH64 of bytes, streams, numpy and Arrow, against a short reference and the xxhash package."""
 
-import subprocess
 import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,6 @@ P1, P2, P3, P4, P5 = (
     0x85EBCA77C2B2AE63,
     0x27D4EB2F165667C5,
 )
-ROOT = Path(__file__).parents[1]
 
 
 def rotl(word: int, bits: int) -> int:
@@ -82,11 +79,11 @@ def test_hashes_never_change(text: str, seed: int, golden: int) -> None:
 
 
 @given(st.binary(max_size=200), seeds)
-def test_bytes_hash_as_the_reference_and_the_xxhash_package_say(data: bytes, seed: int) -> None:
+def test_bytes_hash_like_the_reference_and_the_xxhash_package(data: bytes, seed: int) -> None:
     assert native.hash_bytes(data, seed) == reference(data, seed) == xxhash.xxh64_intdigest(data, seed)
 
 
-def test_every_length_hashes_as_the_xxhash_package_says() -> None:
+def test_every_length_hashes_like_the_xxhash_package() -> None:
     data = bytes(range(256)) * 2
     for size in range(len(data)):
         assert native.hash_bytes(data[:size], 5) == xxhash.xxh64_intdigest(data[:size], 5)
@@ -99,19 +96,19 @@ def test_any_contiguous_buffer_is_bytes(wrap: Callable[[bytes], Any]) -> None:
 
 
 @pytest.mark.parametrize("data", ["text", 1, None, [1], memoryview(b"abcd")[::2], np.ones((2, 2)).T])
-def test_what_is_not_one_run_of_bytes_is_refused(data: Any) -> None:
-    with pytest.raises(BadInput, match=r"hash_bytes: found .* expected one contiguous bytes-like"):
+def test_what_is_not_one_contiguous_buffer_is_rejected(data: Any) -> None:
+    with pytest.raises(BadInput, match=r"hash_bytes: expected one contiguous bytes-like object, got "):
         native.hash_bytes(data)
-    with pytest.raises(BadInput, match=r"Hasher\.update: found"):
+    with pytest.raises(BadInput, match=r"Hasher\.update: expected one contiguous bytes-like object, got "):
         native.Hasher().update(data)
 
 
-def test_a_negative_seed_wraps_and_a_larger_one_is_refused() -> None:
+def test_a_negative_seed_wraps_and_a_larger_one_is_rejected() -> None:
     assert native.hash_bytes(b"a", -1) == native.hash_bytes(b"a", MASK)
     for seed in (2**64, -(2**63) - 1):
-        with pytest.raises(BadInput, match="64-bit word"):
+        with pytest.raises(BadInput, match="a 64-bit word must be from"):
             native.hash_bytes(b"a", seed)
-    with pytest.raises(BadInput, match="expected an integer"):
+    with pytest.raises(BadInput, match=r"must be an integer, got 1\.5"):
         native.hash_bytes(b"a", 1.5)  # type: ignore[arg-type]  # the mistake under test
 
 
@@ -156,15 +153,15 @@ def test_integers_keep_their_shape_whatever_their_strides() -> None:
     assert native.hash_integers(np.empty((0, 3), np.int16)).shape == (0, 3)
 
 
-def test_integers_may_lie_at_any_address() -> None:
+def test_integers_may_be_at_any_address() -> None:
     shifted = np.frombuffer(b"." + np.arange(9).tobytes(), np.int64, 9, 1)
     assert not shifted.flags.aligned
     assert np.array_equal(native.hash_integers(shifted), native.hash_integers(np.arange(9)))
 
 
 @pytest.mark.parametrize("array", [np.ones(2), np.ones(2, bool), np.array([1, "a"], object), np.array(["a"]), [1, 2]])
-def test_what_is_not_an_array_of_integers_is_refused(array: Any) -> None:
-    with pytest.raises(BadInput, match="hash_integers: found"):
+def test_what_is_not_an_array_of_integers_is_rejected(array: Any) -> None:
+    with pytest.raises(BadInput, match="hash_integers: expected a numpy array of integers, got"):
         native.hash_integers(array)
 
 
@@ -238,7 +235,7 @@ def test_nothing_hashes_to_nothing(kind: pa.DataType) -> None:
     assert native.hash_array(pa.nulls(3, kind)).to_pylist() == [None, None, None]
 
 
-def test_arrow_buffers_may_lie_at_any_address() -> None:
+def test_arrow_buffers_may_be_at_any_address() -> None:
     offsets = pa.py_buffer(b"." + np.array([0, 1, 3], np.int32).tobytes())[1:]
     array = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abc")])
     assert native.hash_array(array).equals(native.hash_array(pa.array(["a", "bc"])))
@@ -270,21 +267,21 @@ def test_the_input_is_not_copied(array: pa.Array) -> None:
     ],
     ids=lambda array: str(array.type),
 )
-def test_another_type_is_refused_by_name(array: Any) -> None:
+def test_a_column_of_another_type_is_rejected_by_name(array: Any) -> None:
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     with pytest.raises(BadInput) as caught:
         native.hash_array(array)
-    assert f"found a column of type {kind};" in str(caught.value)
+    assert str(caught.value).endswith(f"got a column of type {kind}")
 
 
-def test_what_is_not_an_arrow_array_is_refused() -> None:
-    with pytest.raises(BadInput, match="found list; expected an Arrow array"):
+def test_what_is_not_an_arrow_array_is_rejected() -> None:
+    with pytest.raises(BadInput, match="expected an Arrow array, got list"):
         native.hash_array(["a"])
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("offsets", [[0, 4], [-1, 2], [-2, -1], [0, 2, 1], [0, 2**31 - 1, 3]])
-def test_wild_offsets_raise_instead_of_reading_wild_memory(offsets: list[int], dtype: Any) -> None:
+def test_wrong_offsets_raise_instead_of_reading_out_of_bounds(offsets: list[int], dtype: Any) -> None:
     with pytest.raises(ValueError, match="offsets: string"):
         _native.hash_strings(np.array(offsets, dtype), b"abc", 0, np.zeros(len(offsets) - 1, np.uint64))
 
@@ -308,7 +305,7 @@ def test_the_border_takes_exactly_one_dtype_rank_and_layout() -> None:
     for wrong_out in (np.zeros(4), np.zeros(8, np.uint64)[::2], np.frombuffer(bytes(32), np.uint64)):
         with pytest.raises(TypeError):
             _native.hash_integers(words, 0, wrong_out)  # type: ignore[arg-type]  # the mistake under test
-    with pytest.raises(ValueError, match="out: holds 4 hashes; the input has 3"):
+    with pytest.raises(ValueError, match="out: has room for 4 hashes, the input has 3"):
         _native.hash_integers(words[:3], 0, words)
     with pytest.raises(ValueError, match="n strings have n \\+ 1 offsets"):
         _native.hash_strings(np.zeros(0, np.int32), b"", 0, words[:0])
@@ -339,7 +336,7 @@ def test_other_threads_run_while_a_hash_is_computed(work: Callable[[], Any]) -> 
     seen: list[bool] = []
 
     def hash_until_the_other_thread_has_run() -> None:
-        gate.release()  # from here on this thread lets go of the interpreter only inside `work`
+        gate.release()  # from here on, this thread releases the GIL only inside `work`
         for _ in range(500):
             work()
             if has_run:
@@ -347,7 +344,7 @@ def test_other_threads_run_while_a_hash_is_computed(work: Callable[[], Any]) -> 
                 return
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)  # nobody is made to let go of the interpreter
+    sys.setswitchinterval(1000)  # no thread is forced to release the GIL
     try:
         hashing = threading.Thread(target=hash_until_the_other_thread_has_run)
         hashing.start()
@@ -373,11 +370,3 @@ def test_two_threads_may_feed_one_hasher() -> None:
     for thread in threads:
         thread.join()
     assert hasher.digest() == native.hash_bytes(piece * 400)
-
-
-def test_the_committed_stub_is_the_generated_one(tmp_path: Path) -> None:
-    stub = tmp_path / "_native.pyi"
-    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "samovar._native", "-o", str(stub)]
-    subprocess.run(command, check=True)
-    committed = (ROOT / "src/samovar/_native.pyi").read_text()
-    assert stub.read_text() == committed, "bindings changed: run `make stub`"
