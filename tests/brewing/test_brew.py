@@ -61,12 +61,12 @@ def files_in(folder: Path) -> dict[str, bytes]:
 def test_a_recipe_becomes_a_table_that_is_not_made_twice(tmp_path: Path) -> None:
     write_rows(tmp_path, [NOON + 3600, NOON + 1, NOON, NOON + 2])
     done = run(tmp_path)
-    assert done.tally is not None
-    assert (done.tally.num_rows, done.tally.num_batches, done.tally.num_short_batches) == (4, 3, 2)
+    assert done.counts is not None
+    assert (done.counts.num_rows, done.counts.num_batches, done.counts.num_short_batches) == (4, 3, 2)
     assert times_in(tmp_path) == [[NOON, NOON + 1], [NOON + 2], [NOON + 3600]]
     assert list(open_table(tmp_path / "table").hours) == [NOON, NOON + 3600]
     before = files_in(tmp_path / "table")
-    assert run(tmp_path, memory_limit="1GB").tally is None
+    assert run(tmp_path, memory_limit="1GB").counts is None
     assert files_in(tmp_path / "table") == before
 
 
@@ -122,7 +122,7 @@ def test_a_failure_leaves_its_directory_to_a_corrected_source_or_recipe(tmp_path
     (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n")
     with pytest.raises(BadInput, match="no rows"):
         run(tmp_path, source="rows.csv", end_date="2020-01-01", batch_size=7)
-    assert run(tmp_path, source="rows.csv", batch_size=3).tally is not None
+    assert run(tmp_path, source="rows.csv", batch_size=3).counts is not None
     assert times_in(tmp_path) == [[NOON]]
     assert (tmp_path / "table" / "external_stuff" / "mine.txt").read_text() == "kept"
 
@@ -150,8 +150,8 @@ def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) ->
     for version, (source, stop) in enumerate(quiet, 2):
         keys = {"source": source, "start_date": "2021-01-01T13:00", "end_date": f"2021-01-01T{stop}:00"}
         done = run(tmp_path, append=True, **keys)
-        assert done.tally is not None
-        assert (done.version, done.tally.num_rows) == (version, 0)
+        assert done.counts is not None
+        assert (done.version, done.counts.num_rows) == (version, 0)
         table = open_table(tmp_path / "table")
         assert (table.complete_until, table.num_minibatches, list(table.hours)) == (
             NOON + (stop - 12) * 3600,
@@ -185,7 +185,7 @@ def test_a_brew_that_failed_succeeds_when_run_again(tmp_path: Path, monkeypatch:
         broken.setattr(stage, "commit_manifest", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
         with pytest.raises(RuntimeError, match="killed"):
             run(tmp_path)
-    assert run(tmp_path).tally is not None
+    assert run(tmp_path).counts is not None
     assert files_in(tmp_path / "table") == files_in(tmp_path / "straight")
 
 
@@ -267,7 +267,7 @@ def test_the_functions_for_scripts_make_the_table_of_the_recipe(tmp_path: Path) 
     done = brewing.format_tensor_table(
         src_table=between, result_table=tmp_path / "made", converters=converters, batch_size=2
     )
-    assert done.tally is not None
+    assert done.counts is not None
     run(tmp_path, granularity=700)
     assert times_in(tmp_path, "made") == times_in(tmp_path)
     with pytest.raises(Conflict, match=r"sorted.parquet: exists already\. Remove it"):

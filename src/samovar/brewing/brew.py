@@ -53,13 +53,13 @@ class BrewResult:
     Attributes:
         directory: The tensor table.
         version: The version of the table that it made or found.
-        tally: What it counted; None if the table was finished already.
+        counts: What it counted; None if the table was finished already.
         notes: What the user should look at.
     """
 
     directory: Path
     version: int
-    tally: BrewCounts | None
+    counts: BrewCounts | None
     notes: Sequence[str]
 
 
