@@ -94,6 +94,14 @@ def test_a_source_without_readable_files_is_refused(tmp_path: Path, pattern: Any
         find_source(pattern, tmp_path)
 
 
+def test_a_file_that_vanished_is_our_error(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").touch()
+    source = find_source(tmp_path / "rows.csv")
+    (tmp_path / "rows.csv").unlink()
+    with pytest.raises(BadInput, match=r"rows.csv: cannot be read as csv \(.*No such file"):
+        scan(source)
+
+
 def test_files_are_sorted_by_path_and_listed_once(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", "a.tsv.gz"):
         (tmp_path / name).touch()

@@ -91,12 +91,12 @@ def scan(source: Source, on_read: Callable[[int], object] = lambda num_bytes: No
     fingerprints: list[Fingerprint] = []
     notes: list[str] = []
     for file in source.files:
-        with HashedFile(file.path, on_read) as opened:
-            try:
+        try:
+            with HashedFile(file.path, on_read) as opened:
                 found = file.format.scan(opened, types)
-            except UNREADABLE as error:
-                raise _unreadable(file, error) from None
-            fingerprints.append(opened.fingerprint())
+                fingerprints.append(opened.fingerprint())
+        except UNREADABLE as error:
+            raise _unreadable(file, error) from None
         if found is None:
             continue
         repeated |= {name for name, count in Counter(found.names).items() if count > 1}
