@@ -11,8 +11,8 @@ from samovar.cli.progress import BarView, LineView, describe, followed, make_bar
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (State("fingerprinting sources", 3 << 20, 5 << 20, "bytes"), "3.0 MiB of 5.0 MiB"),
-        (State("learning types"), ""),
+        (State("scanning sources", 3 << 20, 5 << 20, "bytes"), "3.0 MiB of 5.0 MiB"),
+        (State("sorting"), ""),
         (State("sorting", 41.6, 100, "percent"), "42 %"),
         (State("sorting", 12345), "12,345 rows"),
         (State("writing", 5000, 12345), "5,000 of 12,345 rows"),

@@ -40,10 +40,10 @@ def brew(
     if as_json:
         print_json(_answer(done))
         return
-    if done.tally is None:
+    if done.counts is None:
         print(f"{done.directory}: finished already, nothing to do")
         return
-    tally = done.tally
+    tally = done.counts
     examples, minibatches = _count(tally.num_rows, "example"), _count(tally.num_batches, "minibatch", "es")
     print(f"{done.directory}: version {done.version}, {examples} in {minibatches}")
     print(f"short minibatches: {tally.num_short_batches}")
@@ -56,7 +56,7 @@ def _count(number: int, noun: str, ending: str = "s") -> str:
 
 
 def _answer(done: "BrewResult") -> dict[str, Any]:
-    tally = done.tally
+    tally = done.counts
     counts = (
         {}
         if tally is None
