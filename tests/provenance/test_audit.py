@@ -10,7 +10,8 @@ from tests.stages.stages import make_chain, run, run_well
 
 from samovar.brewing.brew import brew
 from samovar.brewing.recipe import Recipe
-from samovar.provenance.audit import audit, with_sources
+from samovar.provenance.audit import audit
+from samovar.provenance.chain import with_sources
 from samovar.results import open_directory
 
 

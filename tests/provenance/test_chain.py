@@ -9,8 +9,8 @@ from tests.cli.here import run as cli
 from tests.cli.test_cli import samovar
 from tests.stages.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 
-from samovar.provenance.audit import explain
 from samovar.provenance.chain import draw, links_of, make_graph
+from samovar.provenance.why import explain
 from samovar.results import open_directory
 from samovar.runs.find import find_targets
 

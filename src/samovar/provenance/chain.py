@@ -10,7 +10,7 @@ from pathlib import Path
 from samovar.config import flatten
 from samovar.config.values import at, split
 from samovar.errors import NotAResult
-from samovar.results import Link, Source, open_directory
+from samovar.results import Link, ResultDirectory, Source, open_directory
 from samovar.results.directory import follow
 from samovar.runs.find import Target
 from samovar.runs.pictures import save_figure
@@ -25,6 +25,16 @@ def links_of(target: Target) -> list[Link]:
     if target.directory is not None:
         return target.directory.chain()
     return list(follow(_planned(target), (str(target.path.resolve()),)))
+
+
+def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:
+    """Results, and all that they were made from and that is still there, each once."""
+    found: dict[Path, ResultDirectory] = {}
+    for directory in directories:
+        origins = [link.origin for link in directory.chain() if link.origin is not None]
+        for each in (directory, *origins):
+            found.setdefault(Path(each.name).resolve(), each)
+    return list(found.values())
 
 
 def _planned(target: Target) -> Iterator[Source]:

@@ -10,8 +10,8 @@ from samovar.brewing.brew import TABLE_KIND, brew
 from samovar.brewing.recipe import Recipe
 from samovar.config.identity import STAGE
 from samovar.errors import BadInput, Conflict
-from samovar.provenance.audit import explain_link, find_raw_changes
 from samovar.provenance.contract import compare, contract_of
+from samovar.provenance.why import explain_link, find_raw_changes
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
 from samovar.results.environment import changed_environment
