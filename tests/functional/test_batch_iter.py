@@ -89,10 +89,10 @@ def test_iterators_and_wrong_counts_are_refused() -> None:
         as_batch_iter(x for x in [1])
     assert list(as_batch_iter([1, 2]).open(0, 0)) == [1, 2]
     for options, message in (
-        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
-        ({"batch_size": "a"}, "batch_size must be a whole number of at least 1, got 'a'"),
-        ({"n_iters_per_epoch": 1.5}, r"n_iters_per_epoch must be a whole number of at least 1, got 1\.5"),
-        ({"buffer_size": -1}, "buffer_size must be a whole number of at least 0, got -1"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
+        ({"batch_size": "a"}, "batch_size must be an integer of at least 1, got 'a'"),
+        ({"n_iters_per_epoch": 1.5}, r"n_iters_per_epoch must be an integer of at least 1, got 1\.5"),
+        ({"buffer_size": -1}, "buffer_size must be an integer of at least 0, got -1"),
     ):
         with pytest.raises(BadInput, match=message):
             Infinite(sample("a"), **{"batch_size": 1, "n_iters_per_epoch": 1, **options})  # type: ignore[arg-type]  # the same

@@ -141,7 +141,7 @@ class Infinite(BatchIter):
         )
         for name, value, least in counts:
             if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise BadInput(f"{name} must be a whole number of at least {least}, got {value!r}")
+                raise BadInput(f"{name} must be an integer of at least {least}, got {value!r}")
         self._source = source
         self._transforms = [each if isinstance(each, Transform) else Transform(each) for each in transforms]
         self._batch_size = batch_size

@@ -1,11 +1,11 @@
-"""The rules of reproducible work with plain files, each as a test that carries its name."""
+"""The rules of reproducible work with plain files, one test per rule."""
 
 import json
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.stages.stages import NUMBERS, TOTAL, copy_example, run, run_well, write_stage
+from tests.stages.toys import NUMBERS, TOTAL, copy_example, run, run_well, write_stage
 
 from samovar.config import flat_diff, read_config
 from samovar.results import open_directory
@@ -25,7 +25,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_old_config_gives_its_old_result_through_defaults(folder: Path) -> None:
+def test_defaults_let_an_old_config_give_its_old_result(folder: Path) -> None:
     run_well(folder, "numbers")
     newer = NUMBERS.replace("for n", "* params.get('stretch', 1) for n")
     (folder / "numbers.py").write_text(newer)
@@ -38,8 +38,8 @@ def test_an_old_config_gives_its_old_result_through_defaults(folder: Path) -> No
     assert stretched != old
 
 
-def test_one_script_knows_every_architecture_and_old_ones_may_move_to_another_module(folder: Path) -> None:
-    """No model_baseline.py beside model_super.py: a key chooses. Tidied up, the script still makes what it made."""
+def test_one_script_has_every_architecture_and_old_ones_may_move_to_another_module(folder: Path) -> None:
+    """No model_baseline.py beside model_super.py: a key chooses. The tidied script still makes the same results."""
     old = "def build(count):\n    return 'baseline' * count\n"
     main = "def main(params, out):\n    chosen = {choice}\n    (out / 'net.txt').write_text(chosen)\n"
     write_stage(folder, "model", old + main.format(choice="build(params.count)"), {"count": 2})
@@ -54,7 +54,7 @@ def test_one_script_knows_every_architecture_and_old_ones_may_move_to_another_mo
     assert (folder / "again/all_files/attic.py").read_text() == old
 
 
-def test_scripts_and_configs_are_kept_in_a_repository_and_the_result_knows_its_state(folder: Path) -> None:
+def test_a_result_records_the_git_state_of_its_script(folder: Path) -> None:
     def git(*words: str) -> str:
         identity = ("-c", "user.name=samovar", "-c", "user.email=samovar@example.org")
         return subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
@@ -71,7 +71,7 @@ def test_scripts_and_configs_are_kept_in_a_repository_and_the_result_knows_its_s
     assert " M numbers.py" in open_directory(folder / "later").environment["git"]["changed_files"]
 
 
-def test_the_result_goes_into_a_directory_that_is_made_first(folder: Path) -> None:
+def test_the_directory_and_its_config_exist_before_main_runs(folder: Path) -> None:
     script = (
         "from pathlib import Path\n"
         "def main(params, out):\n"
@@ -109,7 +109,7 @@ def test_a_changed_config_is_a_new_config_with_a_new_name(folder: Path) -> None:
     assert tree(folder / "numbers") == before
 
 
-def test_no_key_of_a_script_is_taken_for_one_of_ours(folder: Path) -> None:
+def test_a_key_of_a_script_is_never_taken_for_one_of_samovars(folder: Path) -> None:
     script = "def main(params, out):\n    (out / 'a.txt').write_text(f'{params.model_dir} {params.follow}')\n"
     write_stage(folder, "mine", script, {"model_dir": "m1", "follow": 1})
     run_well(folder, "mine")
@@ -126,7 +126,7 @@ def test_no_key_of_a_script_is_taken_for_one_of_ours(folder: Path) -> None:
         assert read_config(copied)["model_dir"] == "m1"
 
 
-def test_what_a_result_depends_on_stands_in_its_config_or_its_environment(folder: Path) -> None:
+def test_everything_a_result_depends_on_is_in_its_config_or_environment(folder: Path) -> None:
     run_well(folder, "numbers")
     directory = open_directory(folder / "numbers")
     assert directory.config["num_threads"] >= 1
@@ -134,14 +134,14 @@ def test_what_a_result_depends_on_stands_in_its_config_or_its_environment(folder
     assert {"python", "cpu", "packages", "devices"} <= directory.environment.keys()
 
 
-def test_conf_is_merged_into_the_config_and_saved(folder: Path) -> None:
+def test_overrides_are_merged_into_the_saved_config(folder: Path) -> None:
     run_well(folder, "numbers", conf={"count": 5, "first": 7}, out="five")
     config = open_directory(folder / "five").config
     assert (config["count"], config["first"]) == (5, 7)
     assert (folder / "five/files/numbers.txt").read_text() == "7\n8\n9\n10\n11"
 
 
-def test_names_are_neutral_and_the_difference_is_asked_for(folder: Path) -> None:
+def test_a_diff_shows_only_the_keys_that_differ(folder: Path) -> None:
     run_well(folder, "numbers", out="a")
     run_well(folder, "numbers", out="b", conf={"first": 4})
     configs = {target.path.name: target.config for target in find_targets([folder / "a", folder / "b"])}
@@ -153,26 +153,26 @@ def test_no_file_of_a_result_is_ever_overwritten(folder: Path) -> None:
     (folder / "numbers.py").write_text(twice)
     ended = run(folder, "numbers")
     assert ended.code == 1
-    assert "numbers.txt: is there already; the files of a result are written once" in ended.output
-    (folder / "numbers.py").write_text(NUMBERS)  # what the failed attempt left stands in nobody's way
+    assert "numbers.txt: already exists. Files of a result are written once" in ended.output
+    (folder / "numbers.py").write_text(NUMBERS)  # what the failed attempt left does not matter
     run_well(folder, "numbers")
 
 
-def test_a_source_cannot_be_changed_by_who_reads_it(folder: Path) -> None:
+def test_a_source_cannot_be_changed_by_a_stage_that_reads_it(folder: Path) -> None:
     run_well(folder, "numbers")
     (folder / "total.py").write_text(TOTAL + "    (out.source('data') / 'numbers.txt').write_text('0')\n")
     ended = run(folder, "total")
     assert ended.code == 2
-    assert "belongs to an earlier result" in ended.output
+    assert "belongs to an earlier result and is read-only" in ended.output
 
 
-def test_configs_are_flat_and_a_diff_is_a_line_for_each_key(folder: Path) -> None:
+def test_the_configs_of_the_example_are_flat(folder: Path) -> None:
     for example in ("data", "augmentation", "model"):
         config = read_config(copy_example("stages", folder / example) / f"{example}.json")
         assert not any(isinstance(value, dict | list) for value in config.values())
 
 
-def test_a_chain_is_data_to_augmentation_to_model_by_the_key_source(quick_path: Path) -> None:
+def test_the_key_source_links_data_to_augmentation_to_model(quick_path: Path) -> None:
     double = (
         "def main(params, out):\n"
         "    (out / 'numbers.txt').write_text((out.source('data') / 'numbers.txt').read_text() + '\\n10')\n"
@@ -190,7 +190,7 @@ def test_a_chain_is_data_to_augmentation_to_model_by_the_key_source(quick_path: 
     ]
 
 
-def test_who_reads_a_result_finds_its_config_with_the_defaults_it_was_made_with(folder: Path) -> None:
+def test_a_source_gives_its_config_with_the_defaults_it_was_made_with(folder: Path) -> None:
     run_well(folder, "numbers")
     script = "def main(params, out):\n    (out / 'read').write_text(f'{out.source().params.first}')\n"
     write_stage(folder, "reader", script, {"source": "numbers"})
@@ -199,7 +199,7 @@ def test_who_reads_a_result_finds_its_config_with_the_defaults_it_was_made_with(
 
 
 @pytest.mark.parametrize(("checksum", "is_found"), [(True, True), (False, False)])
-def test_a_data_set_is_known_by_its_list_of_files_and_on_request_by_its_checksum(
+def test_raw_files_are_identified_by_name_and_size_and_on_request_by_checksum(
     folder: Path, checksum: bool, is_found: bool
 ) -> None:
     for name in ("a", "b"):
@@ -216,9 +216,8 @@ def test_a_data_set_is_known_by_its_list_of_files_and_on_request_by_its_checksum
     assert run(folder, "data").code == 2
 
 
-def test_a_quick_idea_is_a_key_with_a_default_and_a_wrong_key_is_told(folder: Path) -> None:
+def test_a_key_that_the_script_does_not_read_is_an_error(folder: Path) -> None:
     ended = run(folder, "numbers", conf={"frist": 5})
     assert ended.code == 2
-    assert "frist: the script has no such name" in ended.output
-    assert "did you mean 'first'?" in ended.output
+    assert "the script does not read frist. Did you mean 'first'?" in ended.output
     assert not (folder / "numbers").exists()

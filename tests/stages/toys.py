@@ -1,14 +1,14 @@
-"""Small stages for tests: scripts written to a folder, run in forked children that may be killed and leave nothing."""
+"""Small stages for tests: scripts written to a folder and run in forked children, which may be killed."""
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from samovar.config.identity import PLACE_KEYS
-from samovar.provenance.verify import Ended, run_in_child
+from samovar.provenance.verify import ChildExit, run_in_child
 from samovar.stages.stage import run_stage
 from samovar.training.request import make_request
 
@@ -39,10 +39,10 @@ def run(
     out: str | None = None,
     script: str | None = None,
     is_accepted: bool = False,
-) -> Ended:
-    """The stage as `samovar run` would run it."""
+) -> ChildExit:
+    """Run a stage as `samovar run` does."""
 
-    def act() -> None:
+    def work() -> None:
         overrides = [] if conf is None else [conf if isinstance(conf, str) else json.dumps(conf)]
         place = folder / out if out is not None else None
         request = make_request(
@@ -55,7 +55,7 @@ def run(
         done = run_stage(replace(request, accept_defaults=is_accepted))
         print(*done.notes, f"{done.directory.name}: finished{' already' if done.was_finished else ''}", sep="\n")
 
-    return run_in_child(act, folder / "child.log")
+    return run_in_child(work, folder / "child.log")
 
 
 def run_well(folder: Path, name: str, **options: Any) -> str:
@@ -64,19 +64,32 @@ def run_well(folder: Path, name: str, **options: Any) -> str:
     return ended.output
 
 
-def in_child(folder: Path, act: Any) -> str:
-    """What something prints that executes scripts, or must not leave threads behind."""
-    ended = run_in_child(act, folder / "child.log")
+def in_child(folder: Path, work: Callable[[], object]) -> str:
+    """The output of a function that executes scripts, or must not leave threads behind."""
+    ended = run_in_child(work, folder / "child.log")
     assert ended.code == 0, ended.output
     return ended.output
 
 
 def make_chain(folder: Path) -> None:
-    """numbers → total, both finished."""
+    """Two finished results: numbers → total."""
     write_stage(folder, "numbers", NUMBERS, {"count": 3})
     write_stage(folder, "total", TOTAL, {"source": "numbers"})
     run_well(folder, "numbers")
     run_well(folder, "total")
+
+
+def add_report(folder: Path) -> None:
+    """Lengthen the chain: numbers → total → report."""
+    script = "def main(params, out):\n    (out / 'report').write_text((out.source() / 'total.txt').read_text())\n"
+    write_stage(folder, "report", script, {"source": "total"})
+    run_well(folder, "report")
+
+
+def remake(folder: Path, name: str, **options: Any) -> None:
+    """Remove a result and make it again."""
+    shutil.rmtree(folder / name)
+    run_well(folder, name, **options)
 
 
 def copy_example(name: str, folder: Path) -> Path:

@@ -1,5 +1,8 @@
+"""Online training: hours, evaluation ahead of the model, live tables, merged tables."""
+
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +25,7 @@ from tests.training.toys import (
     run,
     run_well,
     start,
+    wait_while_running,
     write_table,
 )
 from tests.waiting import wait_until
@@ -30,6 +34,7 @@ from samovar.hours import show_hour
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import verify_resume
 from samovar.results import open_directory
+from samovar.results.snapshot import committed_snapshots
 from samovar.store import LocalStore
 from samovar.tables import Minibatch, TableSchema
 from samovar.testing.disks import KillingDisk
@@ -88,7 +93,7 @@ def parts(out: Path, name: str = "log") -> list[str]:
     return sorted(path.name for path in (out / "evaluation" / name).iterdir())
 
 
-def test_each_hour_is_a_uri_also_without_rows_and_is_evaluated_ahead(folder: Path) -> None:
+def test_each_hour_is_a_uri_even_without_rows_and_is_evaluated_ahead(folder: Path) -> None:
     out = run_well(make_toy(folder, ONLINE))
     lines = metrics(out)
     trained = [line for line in lines if line["kind"] == "train"]
@@ -99,7 +104,7 @@ def test_each_hour_is_a_uri_also_without_rows_and_is_evaluated_ahead(folder: Pat
     evaluated = [(line["hour"][11:13], line["shift"], line["model_hour"][11:13], line["num_examples"]) for line in lines
                  if line["kind"] == "evaluation"]  # fmt: skip
     assert evaluated[:4] == [("01", 1, "00", 64), ("02", 2, "00", 0), ("02", 1, "01", 0), ("03", 2, "01", 128)]
-    assert evaluated[-2:] == [("06", 1, "05", 0), ("07", 2, "05", 0)]  # a lag past the end is told
+    assert evaluated[-2:] == [("06", 1, "05", 0), ("07", 2, "05", 0)]  # a lag past the end is reported
     assert parts(out) == [
         "20210101T01.shift1.parquet", "20210101T03.shift1.parquet", "20210101T03.shift2.parquet",
         "20210101T04.shift1.parquet", "20210101T04.shift2.parquet", "20210101T05.shift1.parquet",
@@ -111,7 +116,7 @@ def test_each_hour_is_a_uri_also_without_rows_and_is_evaluated_ahead(folder: Pat
     assert rows["model_hour"][0].as_py().hour == 1
 
 
-def test_predictions_come_from_the_model_of_their_hour_exactly(folder: Path) -> None:
+def test_predictions_come_from_exactly_the_model_of_their_hour(folder: Path) -> None:
     out = run_well(make_toy(folder, ONLINE, {}, COUNTING))
     for name in parts(out):
         rows = pq.read_table(out / "evaluation" / "log" / name)
@@ -128,7 +133,7 @@ def test_evaluation_changes_no_bit_of_the_model(folder: Path) -> None:
     assert model_bytes(with_it) == model_bytes(without)
 
 
-def test_dates_cut_the_hours_and_evaluation_dates_name_data_hours(folder: Path) -> None:
+def test_dates_select_hours_and_evaluation_dates_select_data_hours(folder: Path) -> None:
     change: dict[str, Any] = {
         "train_data": {"datetime_format": "%Y%m%d%H%M", "start_date": "202101010200", "end_date": "202101010500",
                        "timezone": "Europe/Berlin"},
@@ -142,12 +147,12 @@ def test_dates_cut_the_hours_and_evaluation_dates_name_data_hours(folder: Path) 
     request = make_toy(folder, ONLINE, change)
     out = run_well(request)
     assert [line["hour"][11:13] for line in metrics(out) if line["kind"] == "train"] == ["01", "02", "03"]
-    told = [(line["name"], line["hour"][11:13]) for line in metrics(out) if line["kind"] == "evaluation"]
-    assert told == [("a", "03"), ("a", "04")]
+    reported = [(line["name"], line["hour"][11:13]) for line in metrics(out) if line["kind"] == "evaluation"]
+    assert reported == [("a", "03"), ("a", "04")]
     assert parts(out, "a") == ["20210101T03.shift1.parquet", "20210101T04.shift1.parquet"]
 
 
-def test_metrics_are_those_of_the_written_predictions(folder: Path) -> None:
+def test_logged_metrics_match_the_written_predictions(folder: Path) -> None:
     from samovar.scoring.quality import measure
 
     out = run_well(make_toy(folder, ONLINE))
@@ -169,18 +174,18 @@ def test_thirty_kills_at_random_instants_change_no_bit(folder: Path) -> None:
 def test_kills_in_snapshots_evaluations_and_the_finish_change_no_bit(folder: Path) -> None:
     request = make_toy(folder, ONLINE)
     straight = run_well(changed(request, "straight"))
-    for point in (240, 275, 305, 345, 370, 400):  # again and again in one directory
+    for point in (240, 275, 305, 345, 370, 400):  # repeatedly in one directory
         assert run(request, KillingDisk(point)).was_killed
     assert same(run_well(request), straight) == []
 
 
-def test_the_number_of_threads_that_read_and_the_cache_change_no_bit(folder: Path) -> None:
+def test_reader_threads_and_cache_size_change_no_bit(folder: Path) -> None:
     request = make_toy(folder, ONLINE)
     straight = run_well(request)
     change = {"train_data": {"num_downloaders": 4, "num_parsers": 4, "max_cache_size": 3000}, "progress": False}
     assert same(run_well(changed(request, "other", change)), straight) == []
     assert same(run_well(changed(request, "rare", {"snapshotter.frequency": 1000})), straight) == []
-    job = {**ONLINE["evaluation"]["eval_confs"][0], "max_memory": 1}  # nothing of an hour stays for its training
+    job = {**ONLINE["evaluation"]["eval_confs"][0], "max_memory": 1}  # no hour is kept until it is trained on
     assert same(run_well(changed(request, "little", {"evaluation.eval_confs": [job]})), straight) == []
 
 
@@ -220,7 +225,7 @@ def position(out: Path) -> int | None:
     return None if found is None else int(found["next_uri"])
 
 
-def test_a_run_follows_a_live_table_and_ends_like_one_that_had_it_all(quick_path: Path) -> None:
+def test_a_run_that_follows_a_live_table_ends_like_one_that_had_all_hours(quick_path: Path) -> None:
     hours = [2, 1, 0, 2, 1, 1]
     rows = make_hours(hours)
     write_table(quick_path / "clicks", rows[:3], complete_until=FIRST + 2 * HOUR)
@@ -230,24 +235,24 @@ def test_a_run_follows_a_live_table_and_ends_like_one_that_had_it_all(quick_path
         {"name": "log", "table": "clicks", "shifts": [1], "keys": ["hit"]}]}})  # fmt: skip
     refused = run(changed(request, "never", {"follow": False}))
     assert refused.code == 2
-    assert 'is complete until 2021-01-01T02:00: end earlier, or wait for it with "follow": true' in refused.output
+    assert 'is complete until 2021-01-01T02:00. Set "follow": true to wait for later hours' in refused.output
     child = start(request)
     wait_until(
         lambda: position(request.out) == 1, "an hour is saved"
-    )  # hour 1 waits for hour 2, on which it is to be evaluated
+    )  # hour 1 waits for hour 2, which it is evaluated on
     os.kill(child.pid, signal.SIGTERM)
     stopped = child.wait()
     assert stopped.code == 75
     assert "stopped while waiting for new hours (SIGTERM)" in stopped.output
     child = start(request)
-    for first, stop in ((2, 3), (3, 4), (4, 5)):  # the first of them has no rows
+    for first, stop in ((2, 3), (3, 4), (4, 5)):  # the first one has no rows
         span = range(FIRST + first * HOUR, FIRST + stop * HOUR)
         write_table(quick_path / "clicks", [row for row in rows if row.hour in span], complete_until=span.stop)
     ended = child.wait()
     assert ended.code == 0, ended.output
     straight = changed(request, "straight", {"follow": False})
     assert same(run_well(straight), request.out) == []
-    assert {link.state for link in open_directory(request.out).chain()} == {"live"}  # such a table is never done
+    assert {link.state for link in open_directory(request.out).chain()} == {"live"}  # a live table is never finished
 
 
 def test_a_table_that_grew_is_the_same_table_and_another_one_is_refused(folder: Path) -> None:
@@ -279,7 +284,7 @@ def columns(names: list[str], rows: list[Minibatch]) -> tuple[list[Minibatch], T
     return [replace(row, values={name: row.values[name] for name in names}) for row in rows], schema
 
 
-def test_merged_tables_give_the_bits_of_a_joined_one_also_when_they_cover_other_dates(folder: Path) -> None:
+def test_merged_tables_give_the_bits_of_a_joined_one_even_with_other_dates(folder: Path) -> None:
     rows = make_hours([3, 2, 0, 4, 2, 3])
     early = make_hours([1, 1], FIRST - 2 * HOUR, 700)
     left, schema = columns(["ad", "clicked", "hit"], [*early, *rows])
@@ -328,43 +333,51 @@ def evaluation(**options: Any) -> dict[str, Any]:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"train_data.features": ["prize"]}, "train_data.features: {clicks} has no column 'prize'; did you mean 'price'?"),
-    ({"train_data.targets": ["click"]}, "train_data.targets: {clicks} has no column 'click'"),
-    ({"train_data.start_date": "2022-01-01T00:00"}, "outside {clicks}, which has 2021-01-01T00:00 to 2021-01-01T06:00"),
-    ({"train_data.end_date": "2020-01-01T00:00"}, "are outside {clicks}"),
+    (
+        {"train_data.features": ["prize"]},
+        "train_data.features: no column 'prize' in {clicks}. Did you mean 'price'? Available: ad, ",
+    ),
+    ({"train_data.targets": ["click"]}, "train_data.targets: no column 'click' in {clicks}. Did you mean 'clicked'?"),
+    (
+        {"train_data.start_date": "2022-01-01T00:00"},
+        "to 2021-01-01T06:00, but {clicks} has 2021-01-01T00:00 to 2021-01-01T06:00",
+    ),
+    ({"train_data.end_date": "2020-01-01T00:00"}, "select 2021-01-01T00:00 to 2020-01-01T00:00, but {clicks} has"),
     ({"train_data.start_date": "2021-01-01T00:30"}, "is inside an hour, expected a whole hour"),
     ({"train_data.start_date": "soon"}, "date 'soon': cannot be read"),
-    ({"train_data.table": "clacks"}, "clacks: nothing there"),
+    ({"train_data.table": "clacks"}, "train_data.table: {clacks}: "),
     ({"train_data.tabel": "clicks"}, "did you mean 'train_data.table'"),
-    ({"model.lrr": 1}, "model.lrr: the script read no such key"),
-    ({"follow": True}, "is finished and never grows"),
+    ({"model.lrr": 1}, "config: the script does not read model.lrr."),
+    ({"follow": True}, "is finished and never grows, so it cannot be followed"),
     (evaluation(shifts=[0]), "shifts[0]"),
-    (evaluation(name="a/b"), "cannot be a folder's name"),
+    (evaluation(name="a/b"), "name 'a/b' must work as a folder name"),
     (evaluation(keys=["words"]), "key 'words'"),
-    (evaluation(table="flat"), "evaluation.eval_confs[0]: {flat} is an offline table without hours"),
-    ({"init_from": "nothing"}, "nothing: nothing there"),
+    (evaluation(table="flat"), "evaluation.eval_confs[0]: {flat} has no hours, so it cannot be used online"),
+    ({"init_from": "nothing"}, "/nothing: "),
     ({"train_data.epoch_count": 3}, "epoch_count"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), MISTAKES)
-def test_a_mistake_is_told_and_leaves_nothing_behind(folder: Path, change: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_reported_and_leaves_nothing_behind(folder: Path, change: dict[str, Any], message: str) -> None:
     request = make_toy(folder, ONLINE, change)
     failed = run(request)
     assert failed.code == 2, failed.output
-    assert message.format(clicks=folder / "clicks", flat=folder / "flat") in failed.output, failed.output
+    assert message.format(clicks=folder / "clicks", clacks=folder / "clacks", flat=folder / "flat") in failed.output, (
+        failed.output
+    )
     assert not request.out.exists()
 
 
-def test_a_model_that_asks_for_a_missing_column_is_told_before_anything_is_written(folder: Path) -> None:
+def test_a_missing_column_that_the_model_asks_for_is_reported_before_anything_is_written(folder: Path) -> None:
     request = make_toy(folder, ONLINE, {}, SCRIPT.replace('return ["ad", "price"]', 'return ["ad", "prices"]'))
     failed = run(request)
     assert failed.code == 2
-    assert "has no column 'prices'; did you mean 'price'?" in failed.output
+    assert f"no column 'prices' in {folder}/clicks. Did you mean 'price'?" in failed.output
     assert not request.out.exists()
 
 
-def test_other_config_is_refused_with_the_difference_and_free_keys_may_differ(folder: Path) -> None:
+def test_another_config_is_refused_with_the_difference_but_free_keys_may_differ(folder: Path) -> None:
     request = make_toy(folder, ONLINE)
     assert run(request, KillingDisk(300)).was_killed
     refused = run(changed(request, "model", {"model.lr": 0.1}))
@@ -375,7 +388,7 @@ def test_other_config_is_refused_with_the_difference_and_free_keys_may_differ(fo
     assert same(run_well(replace(request, tree={**without, "ttl_filter": {"frequency": 3}})), straight) == []
 
 
-def test_points_since_the_last_snapshot_are_in_the_open_end_at_once_and_gone_after_going_on(folder: Path) -> None:
+def test_points_since_the_last_snapshot_are_visible_at_once_and_gone_after_resuming(folder: Path) -> None:
     from samovar.results.event_file import read_scalars
 
     dying = SCRIPT.replace("        self.hours += 1\n", "        self.hours += 1\n        assert self.hours < 4\n")
@@ -383,13 +396,13 @@ def test_points_since_the_last_snapshot_are_in_the_open_end_at_once_and_gone_aft
     assert run(request).code == 1
     tail = request.out / ".samovar" / "open" / "tensorboard--events.tfevents"
     assert {step for tag, step, _ in read_scalars(tail.read_bytes()) if tag == "policies/net.lr"} == {0, 1, 2}
-    mended = make_toy(folder, ONLINE, {"snapshotter.frequency": 1000})
-    events = LocalStore(run_well(replace(mended, accept_script=True))).read("logs/tensorboard/events.tfevents")
+    fixed = make_toy(folder, ONLINE, {"snapshotter.frequency": 1000})
+    events = LocalStore(run_well(replace(fixed, accept_script=True))).read("logs/tensorboard/events.tfevents")
     assert [step for tag, step, _ in read_scalars(events) if tag == "policies/net.lr"] == list(range(6))
     assert not tail.exists()
 
 
-def test_tensorboard_and_timing_are_there(folder: Path) -> None:
+def test_tensorboard_and_timing_logs_are_written(folder: Path) -> None:
     from samovar.results.event_file import read_scalars
 
     out = run_well(make_toy(folder, ONLINE))
@@ -400,3 +413,64 @@ def test_tensorboard_and_timing_are_there(folder: Path) -> None:
     timing = [json.loads(line) for line in (out / "logs" / "timing.jsonl").read_text().splitlines()]
     assert len(timing) == 6
     assert open_directory(out).describe_state() == "finished"
+
+
+@pytest.mark.parametrize("lacking", [FIRST + 2 * HOUR, FIRST + 3 * HOUR])
+def test_a_join_with_a_missing_hour_is_an_error_at_every_start(quick_path: Path, lacking: int) -> None:
+    rows = make_hours([3, 2, 2, 4])
+    left, schema = columns(["ad", "clicked", "hit"], [row for row in rows if row.hour != lacking])
+    write_table(quick_path / "left", left, schema, table_id="left")
+    right, schema = columns(["price", "hit", "user"], rows)
+    write_table(quick_path / "right", right, schema, table_id="right")
+    change = {"end_date": "2021-01-01T04:00"}
+    request = make_toy(quick_path, {**ONLINE, "train_data": {"merge_tables": MERGED, **change}, "evaluation": {}})
+    for _ in range(2):
+        ended = run(request)
+        assert ended.code == 2
+        assert "left has no minibatch 0 of hour" in ended.output
+
+
+def test_another_table_in_place_of_a_followed_one_is_refused(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([2, 1]), complete_until=FIRST + 2 * HOUR)
+    change = {"follow": True, "train_data.end_date": "2021-01-01T04:00"}
+    request = make_toy(quick_path, {**ONLINE, "evaluation": {}}, change)
+    child = start(request)
+    wait_while_running(child, lambda: (request.out / "status.json").exists() and _next_uri(request.out) == 2)
+    other = make_hours([1, 1, 3, 3], number=5000)
+    write_table(quick_path / "other", other, table_id="other", complete_until=FIRST + 4 * HOUR)
+    shutil.move(quick_path / "clicks", quick_path / "old")
+    shutil.move(quick_path / "other", quick_path / "clicks")
+    ended = child.wait()
+    assert ended.code == 2, ended.output
+    assert (
+        "was replaced by another table" in ended.output or "vanished" in ended.output or "nothing there" in ended.output
+    )
+
+
+def _next_uri(out: Path) -> int:
+    names = committed_snapshots(LocalStore(out))
+    return int(open_directory(out).load_model().position["next_uri"]) if names else 0
+
+
+def test_plateau_and_restarts_work_online_and_survive_kills(quick_path: Path) -> None:
+    write_table(quick_path / "clicks", make_hours([2] * 12))
+    script = SCRIPT.replace(
+        "def build", "from samovar.callbacks import Countdown, Plateau, RateFactor, Restarts\n\n\ndef build"
+    )
+    script = script.replace(
+        'policies = {"net.lr": Exponential(params.lr, 0.95), ', 'policies = {"net.lr_factor": factor, '
+    )
+    script = script.replace("    model = Model(", "    factor = RateFactor()\n    model = Model(")
+    script = script.replace("lr=1.0", "lr=params.lr").replace(
+        "    return samovar.Learner(",
+        "    plateau = Plateau(Countdown(9), factor, lambda run: 1.0)\n    return samovar.Learner(",
+    )
+    script = script.replace("[CountHours()]", "[CountHours(), plateau, Restarts(plateau)]")
+    request = make_toy(quick_path, {**ONLINE, "evaluation": {}}, {}, script)
+    straight = run_well(request)
+    rate = open_directory(straight).load_model().tree["policies"]["net.lr_factor"]["value"]
+    assert rate == pytest.approx(0.618**2)  # after hours 3 and 6 without progress; after hour 2 there was a restart
+    killed = changed(request, "killed")
+    for point in (300, 500):
+        run(killed, KillingDisk(point))
+    assert compare(contract_of(straight), contract_of(run_well(killed))) == []

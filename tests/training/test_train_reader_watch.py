@@ -1,4 +1,4 @@
-"""A source that hangs is named, again and again, and ends nothing."""
+"""A source that hangs is reported repeatedly, and nothing is stopped."""
 
 import threading
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from tests.training.toys import make_hours, write_table
 from samovar.runner import Columns, Loader, TableStream, Uri
 from samovar.runner.stream import Minibatches
 from samovar.tables import open_table
-from samovar.training.session import ReaderWatch
+from samovar.training.train import ReaderWatch
 
 
 @dataclass(frozen=True, eq=False)
 class StuckStream(TableStream):
-    """Hands out one minibatch, then waits until it is freed."""
+    """Yields one minibatch, then blocks until it is freed."""
 
     is_free: threading.Event = field(default_factory=threading.Event)
 
@@ -25,21 +25,21 @@ class StuckStream(TableStream):
         yield from minibatches
 
 
-def test_a_minibatch_that_does_not_come_is_reported_with_its_number_and_file(tmp_path: Path) -> None:
+def test_a_minibatch_that_does_not_arrive_is_reported_with_its_file(tmp_path: Path) -> None:
     table = open_table(write_table(tmp_path / "clicks", make_hours([3])))
     stream = StuckStream(table, range(3), Columns(["ad"]))
-    told: list[str] = []
+    reports: list[str] = []
 
-    def tell(text: str) -> None:
-        told.append(text)
-        if len(told) == 2:
+    def report(text: str) -> None:
+        reports.append(text)
+        if len(reports) == 2:
             stream.is_free.set()
 
     uri = Uri(0, "2021-01-01T00:00", stream, 0, 3, 0)
-    with Loader() as loader, ReaderWatch(lambda: [loader], tell, patience_seconds=0.02):
+    with Loader() as loader, ReaderWatch(lambda: [loader], report, patience_seconds=0.02):
         assert [record.number for record in loader.read(uri)] == [0, 1, 2]
         assert loader.waiting_for is None
-    assert len(told) >= 2
-    assert told[0].startswith("2021-01-01T00:00: waiting for minibatch 1 for 0 s, minibatch 1 of")
-    assert table.file_of(1) in told[0]
+    assert len(reports) >= 2
+    assert reports[0].startswith("2021-01-01T00:00: waiting for minibatch 1 for 0 s, minibatch 1 of")
+    assert table.file_of(1) in reports[0]
     assert (tmp_path / "clicks" / table.file_of(1)).is_file()

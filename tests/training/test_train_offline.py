@@ -1,3 +1,5 @@
+"""Offline training: epochs, kills, signals, resuming, scripts that fail or change."""
+
 import errno
 import json
 import shutil
@@ -15,6 +17,8 @@ from samovar.config import merge
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import run_in_child, verify_resume
 from samovar.results import open_directory
+from samovar.results.snapshot import committed_snapshots
+from samovar.store import LocalStore
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 from samovar.training.request import make_request
 from samovar.training.train import train
@@ -53,7 +57,7 @@ def test_a_model_is_trained_evaluated_and_finished(folder: Path) -> None:
     assert tree["run"]["next_uri"] == 6
 
 
-def test_a_finished_model_is_not_trained_again_whatever_the_script_and_though_its_table_is_gone(folder: Path) -> None:
+def test_a_finished_model_is_not_trained_again_even_if_its_script_changed_and_its_table_is_gone(folder: Path) -> None:
     request = make_toy(folder, OFFLINE)
     out = run_well(request)
     before = contract_of(out)
@@ -71,7 +75,7 @@ def test_the_last_uri_is_cut_at_max_iter(folder: Path) -> None:
     assert open_directory(out).load_model().tree["run"]["num_batches"] == 8
 
 
-def test_each_epoch_draws_its_own_order_and_a_killed_one_the_same(folder: Path) -> None:
+def test_each_epoch_is_shuffled_differently_and_a_killed_one_the_same_way(folder: Path) -> None:
     request = make_toy(folder, OFFLINE, {"train_data.shuffle": True, "train_data.uri_granularity": 2})
     out = run_well(request)
     plain = run_well(changed(request, "plain", {"train_data.shuffle": False}))
@@ -81,7 +85,7 @@ def test_each_epoch_draws_its_own_order_and_a_killed_one_the_same(folder: Path) 
     assert same(run_well(killed), out) == []
 
 
-def test_nothing_that_may_differ_changes_a_bit(folder: Path) -> None:
+def test_keys_that_may_differ_change_no_bit(folder: Path) -> None:
     request = make_toy(folder, OFFLINE, EVALUATION)
     out = run_well(request)
     changes: list[dict[str, Any]] = [
@@ -93,7 +97,7 @@ def test_nothing_that_may_differ_changes_a_bit(folder: Path) -> None:
         assert same(run_well(changed(request, f"other{number}", change)), out) == []
 
 
-def test_a_directory_copied_in_the_middle_goes_on_elsewhere(folder: Path) -> None:
+def test_a_directory_moved_mid_run_resumes_elsewhere(folder: Path) -> None:
     request = make_toy(folder, OFFLINE)
     out = run_well(changed(request, "straight"))
     assert run(request, KillingDisk(400)).was_killed
@@ -106,17 +110,17 @@ def test_a_directory_copied_in_the_middle_goes_on_elsewhere(folder: Path) -> Non
     assert same(run_well(moved), out) == []
 
 
-def test_kills_at_operations_all_over_the_run_and_in_its_finish_change_nothing(folder: Path) -> None:
+def test_kills_at_disk_operations_throughout_the_run_and_its_finish_change_nothing(folder: Path) -> None:
     request = make_toy(folder, OFFLINE, EVALUATION)
     straight = changed(request, "straight")
     points_file = folder / "points"
 
-    class Telling(CountingDisk):
+    class Reporting(CountingDisk):
         def pass_point(self) -> None:
             super().pass_point()
             points_file.write_text(str(self.points))
 
-    assert run(straight, Telling()).code == 0
+    assert run(straight, Reporting()).code == 0
     total = int(points_file.read_text())
     places = [*range(5, total, total // 6), *range(total - 40, total, 8)]
     for place in places:
@@ -131,7 +135,7 @@ def test_thirty_kills_at_random_instants_change_no_bit(folder: Path) -> None:
     assert (done.num_kills, done.differences) == (30, [])
 
 
-def test_a_damaged_newest_snapshot_is_told_and_the_one_before_is_used(folder: Path) -> None:
+def test_after_a_damaged_newest_snapshot_the_one_before_is_used(folder: Path) -> None:
     request = make_toy(folder, OFFLINE)
     straight = run_well(changed(request, "straight"))
     assert run(request, KillingDisk(500)).was_killed
@@ -164,12 +168,12 @@ def test_a_new_directory_starts_from_a_finished_model(folder: Path) -> None:
     assert ("init_from", "good") in chain
     killed = changed(second, "killed")
     assert run(killed, KillingDisk(300)).was_killed
-    shutil.rmtree(origin)  # what was begun has its own copy
+    shutil.rmtree(origin)  # the started run has its own copy
     assert same(run_well(killed), straight) == []
 
 
 def script_that_acts(folder: Path, action: str) -> str:
-    """A script that does something after its second minibatch, once, if there is a file `act`."""
+    """A script that does something once, after its second minibatch, if there is a file `act`."""
     return SCRIPT.replace(
         "    def on_uri_end(self, run):\n",
         "    def on_batch_end(self, run):\n"
@@ -196,7 +200,7 @@ def test_a_signal_stops_after_the_uri_with_a_snapshot(folder: Path, number: int)
     assert same(run_well(request), straight) == []
 
 
-def test_a_second_signal_stops_at_once_and_the_run_can_go_on(folder: Path) -> None:
+def test_a_second_signal_stops_at_once_and_the_run_can_resume(folder: Path) -> None:
     script = script_that_acts(folder, "[os.kill(os.getpid(), 15) for _ in iter(int, 1)]")  # until one counts again
     request = make_toy(folder, OFFLINE, {}, script)
     straight = run_well(changed(request, "straight"))
@@ -220,7 +224,7 @@ def test_a_stop_file_stops_after_the_uri_and_is_removed(folder: Path) -> None:
     assert same(run_well(request), straight) == []
 
 
-def test_a_model_that_throws_is_mended_accepted_and_goes_on(folder: Path) -> None:
+def test_a_model_that_raises_is_fixed_accepted_and_resumed(folder: Path) -> None:
     straight = run_well(changed(make_toy(folder, OFFLINE), "straight"))
     broken = SCRIPT.replace(
         "        bag = inputs", "        assert len(self.seen) < 5\n        self.seen.append(0)\n        bag = inputs"
@@ -232,27 +236,27 @@ def test_a_model_that_throws_is_mended_accepted_and_goes_on(folder: Path) -> Non
     assert failed.code == 1
     assert "AssertionError" in failed.output
     assert "in minibatch 2 of epoch 0, minibatches 3 to 5" in failed.output
-    mended = make_toy(folder, OFFLINE)
-    refused = run(mended)
+    fixed = make_toy(folder, OFFLINE)
+    refused = run(fixed)
     assert refused.code == 2
     assert "--accept-script" in refused.output
-    assert same(run_well(replace(mended, accept_script=True)), straight) == []
-    assert (mended.out / "script.1.py").read_text() == broken
-    changes = open_directory(mended.out).store.attributes().values["script_changes"]
+    assert same(run_well(replace(fixed, accept_script=True)), straight) == []
+    assert (fixed.out / "script.1.py").read_text() == broken
+    changes = open_directory(fixed.out).store.attributes().values["script_changes"]
     assert changes[0]["position"]["next_uri"] == 1
 
 
-def test_a_callback_that_ends_the_process_is_no_way_to_finish(folder: Path) -> None:
+def test_a_callback_that_ends_the_process_does_not_finish_the_run(folder: Path) -> None:
     script = SCRIPT.replace(
         "    def on_uri_end(self, run):\n", "    def on_uri_end(self, run):\n        raise SystemExit(0)\n"
     )
     ended = run(make_toy(folder, OFFLINE, script=script))
     assert ended.code == 1
-    assert "something that the training uses called sys.exit(0); expected it to go through to its end" in ended.output
+    assert "code used in training called sys.exit(0). Return normally, or raise an error instead" in ended.output
     assert open_directory(folder / "model").condition == "failed"
 
 
-def test_a_loss_that_is_not_finite_names_its_place_and_keeps_the_last_good_snapshot(folder: Path) -> None:
+def test_weights_that_are_not_finite_are_named_and_the_last_good_snapshot_is_kept(folder: Path) -> None:
     script = script_that_acts(folder, "run.model.net[0].weight.data[0, 0] = float('nan')")
     request = make_toy(folder, OFFLINE, {"train_data.uri_granularity": 1}, script)
     straight = run_well(changed(request, "straight"))
@@ -264,14 +268,14 @@ def test_a_loss_that_is_not_finite_names_its_place_and_keeps_the_last_good_snaps
     assert same(run_well(request), straight) == []
 
 
-def test_the_loss_itself_is_watched_too(folder: Path) -> None:
+def test_a_loss_that_is_not_finite_is_named(folder: Path) -> None:
     script = SCRIPT.replace("return nn.functional.binary", "return float('nan') * nn.functional.binary")
     failed = run(make_toy(folder, OFFLINE, {}, script))
     assert failed.code == 1
     assert "epoch 0, minibatches 0 to 2, minibatch 0: the loss is nan" in failed.output
 
 
-def test_a_policy_ends_the_run_in_order(folder: Path) -> None:
+def test_a_policy_can_end_the_run_normally(folder: Path) -> None:
     script = SCRIPT.replace('"smoothing": 0.01}', '"smoothing": 0.01, "stop": LossStop(1)}')
     script = script.replace("import Exponential", "import Exponential, LossStop").replace("smoothing):", "smoothing):")
     script = script.replace("Exponential(params.lr, 0.95)", "Exponential(params.lr, 100.0)")
@@ -287,7 +291,7 @@ def test_a_policy_ends_the_run_in_order(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", [60, 150, 220])
-def test_a_full_disk_is_told_and_loses_nothing(folder: Path, operation: int) -> None:
+def test_a_full_disk_is_reported_and_loses_nothing(folder: Path, operation: int) -> None:
     request = make_toy(folder, OFFLINE, EVALUATION)
     straight = run_well(changed(request, "straight"))
     failed = run(request, FailingDisk(operation, errno.ENOSPC))
@@ -296,20 +300,20 @@ def test_a_full_disk_is_told_and_loses_nothing(folder: Path, operation: int) -> 
     assert same(run_well(request), straight) == []
 
 
-def test_null_drops_a_section(folder: Path) -> None:
+def test_null_drops_a_section_of_the_config(folder: Path) -> None:
     request = make_toy(folder, OFFLINE, {**EVALUATION, "snapshotter": {"frequency": 1}})
     out = run_well(replace(request, tree=merge(request.tree, {"evaluation": None})))
     assert not (out / "evaluation").exists()
     assert "evaluation" not in json.loads((out / "model_config.json").read_text())
 
 
-def test_the_kept_config_and_script_can_be_run_as_they_stand(folder: Path) -> None:
+def test_the_kept_config_and_script_can_be_run_as_they_are(folder: Path) -> None:
     out = run_well(make_toy(folder, OFFLINE, EVALUATION))
     again = make_request(out / "model_config.json", out / "script.py", out=folder / "again")
     assert same(run_well(again), out) == []
 
 
-def test_a_copied_directory_goes_on_by_its_own_config_and_script(folder: Path) -> None:
+def test_a_copied_directory_resumes_with_its_own_config_and_script(folder: Path) -> None:
     request = make_toy(folder, OFFLINE)
     straight = run_well(changed(request, "straight"))
     assert run(request, KillingDisk(400)).was_killed
@@ -320,14 +324,74 @@ def test_a_copied_directory_goes_on_by_its_own_config_and_script(folder: Path) -
     assert not open_directory(request.out).is_finished
 
 
-def test_a_resumed_run_has_the_threads_that_it_began_with(folder: Path) -> None:
+def test_a_resumed_run_uses_the_number_of_threads_it_started_with(folder: Path) -> None:
     request = make_toy(folder, OFFLINE, {"num_threads": 1})
     assert run(request, KillingDisk(300)).was_killed
 
-    def go_on() -> None:
+    def resume() -> None:
         torch.set_num_threads(3)
         print(train(request).notes)
 
-    ended = run_in_child(go_on, folder / "log")
+    ended = run_in_child(resume, folder / "log")
     assert ended.code == 0, ended.output
     assert "threads" not in ended.output
+
+
+RATED = SCRIPT.replace("lr=1.0", "lr=params.lr").replace('"net.lr": Exponential(params.lr, 0.95), ', "")
+
+
+def learning_rate(out: Path) -> float:
+    rate: float = open_directory(out).load_model().tree["optimizers"]["net"]["param_groups"][0]["lr"]
+    return rate
+
+
+def test_a_new_learning_rate_applies_after_init_from_and_after_an_accepted_script(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE, {"train_data.epoch_count": 1}, RATED)
+    assert learning_rate(run_well(request)) == 0.05
+    tuned = changed(request, "tuned", {"init_from": "model", "model.lr": 0.0001})
+    assert learning_rate(run_well(tuned)) == 0.0001
+    longer = replace(make_toy(folder, OFFLINE, {}, RATED), out=folder / "longer")
+    assert run(longer, KillingDisk(300)).was_killed
+    assert open_directory(longer.out).load_model().position["next_uri"] > 0
+    slower = replace(make_toy(folder, OFFLINE, {}, RATED.replace("lr=params.lr", "lr=params.lr / 10")), out=longer.out)
+    assert learning_rate(run_well(replace(slower, accept_script=True))) == pytest.approx(0.005)
+
+
+HALVING = """
+class Halving(samovar.Policy):
+    def __init__(self):
+        self.value, self.calls = 1.0, 0
+
+    def epoch_started(self, epoch):
+        self.calls += 1
+
+
+"""
+
+
+@pytest.mark.parametrize("granularity", [100, 3, 1])
+def test_policies_are_called_once_per_epoch_whatever_its_uris_are(folder: Path, granularity: int) -> None:
+    script = SCRIPT.replace("def build", f"{HALVING}def build").replace(
+        '"smoothing": 0.01}', '"smoothing": 0.01, "net.eps": halving, "net.weight_decay": halving}'
+    )
+    script = script.replace("    model = Model(", "    halving = Halving()\n    model = Model(")
+    out = run_well(make_toy(folder, OFFLINE, {"train_data.uri_granularity": granularity}, script))
+    policies = open_directory(out).load_model().tree["policies"]
+    assert policies["net.eps"]["calls"] == 2
+
+
+def test_a_script_cannot_change_the_threads_of_a_new_or_a_resumed_run(folder: Path) -> None:
+    seen = "run.metrics['threads'] = torch.get_num_threads()"
+    script = SCRIPT.replace("self.hours += 1", f"self.hours += 1\n        {seen}")
+    script = script.replace("def build(params):", "def build(params):\n    torch.set_num_threads(1)")
+    request = make_toy(folder, OFFLINE, {"num_threads": 2}, script)
+    assert run(request, KillingDisk(400)).code < 0
+    assert committed_snapshots(LocalStore(request.out))
+    lines = metrics(run_well(request))
+    assert [line["metrics"]["threads"] for line in lines] == [2] * len(lines)
+
+
+def test_a_metric_of_a_callback_is_logged_whatever_its_name(folder: Path) -> None:
+    script = SCRIPT.replace("self.hours += 1", "self.hours += 1\n        run.metrics['evaluation'] = self.hours")
+    lines = metrics(run_well(make_toy(folder, OFFLINE, None, script)))
+    assert [line["metrics"]["evaluation"] for line in lines] == list(range(1, len(lines) + 1))
