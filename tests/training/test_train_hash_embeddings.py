@@ -160,4 +160,4 @@ def test_a_policy_cannot_change_the_ttl(folder: Path) -> None:
     script = SCRIPT.replace('{"emb.lr": Exponential(params.lr, 0.9)}', '{"emb.ttl": Exponential(params.lr, 0.9)}')
     ended = run(make_toy(folder, ONLINE, None, script))
     assert ended.code == 2
-    assert "ttl became 0.05" in ended.output
+    assert "ttl cannot change during training, it was 1 and became 0.05" in ended.output
