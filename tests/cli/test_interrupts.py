@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cli.here import run
+from tests.cli.commands import run_here
 from tests.tables.making import make_table
 from tests.training.toys import OFFLINE, ONLINE, SCRIPT, make_hours, write_table
 from tests.waiting import wait_until
@@ -188,7 +188,7 @@ def test_a_stuck_training_ends_with_the_second_signal_and_a_prediction_goes_on(f
     assert said.startswith("stopped at once (SIGINT)"), said
     check_last_words(said, train)
     wake()
-    assert run(train) == "online: finished\n"
+    assert run_here(train) == "online: finished\n"
 
     os.mkfifo("nap")
     Path("asleep").unlink()
@@ -196,7 +196,7 @@ def test_a_stuck_training_ends_with_the_second_signal_and_a_prediction_goes_on(f
     said = interrupt(predict, Path("asleep").exists, STOPPED, then=wake)
     assert said.startswith("SIGINT: stops after 2021-01-01T00:00, with a snapshot; once more stops at once\n")
     assert (state("predicted"), position("predicted")) == ("stopped", 1)
-    assert run(predict) == "predicted: 96 predictions\n"
+    assert run_here(predict) == "predicted: 96 predictions\n"
 
 
 def test_a_stage_is_interrupted_and_so_is_its_replay_which_goes_on(folder: Path) -> None:
@@ -207,14 +207,14 @@ def test_a_stage_is_interrupted_and_so_is_its_replay_which_goes_on(folder: Path)
     interrupt(words, Path("asleep").exists, 130)
     assert state("stage") == "stopped"
     wake()
-    assert run(words) == "stage: finished\n"
+    assert run_here(words) == "stage: finished\n"
 
     os.mkfifo("nap")
     Path("asleep").unlink()
     replay = ["replay", "stage", "--into", "again"]
     interrupt(replay, Path("asleep").exists, 143, signal.SIGTERM)
     wake()
-    assert run(replay).startswith("stage: equal, ")
+    assert run_here(replay).startswith("stage: equal, ")
 
 
 def test_an_experiment_ends_its_parts_and_goes_on(folder: Path) -> None:
@@ -227,7 +227,7 @@ def test_an_experiment_ends_its_parts_and_goes_on(folder: Path) -> None:
     interrupt(words, Path("asleep").exists, STOPPED)
     assert not Path("/proc", Path("asleep").read_text()).exists()
     wake()
-    assert run(words).splitlines()[1].split() == ["0", "done"]
+    assert run_here(words).splitlines()[1].split() == ["0", "done"]
 
 
 def test_a_proof_of_resuming_leaves_its_folder_as_it_was(folder: Path) -> None:

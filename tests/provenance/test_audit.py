@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
+from tests.cli.commands import samovar
 from tests.stages.stages import make_chain, run, run_well
 
 from samovar.brewing.brew import brew

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.here import run as cli
-from tests.cli.test_cli import samovar
+from tests.cli.commands import run_here as cli
+from tests.cli.commands import samovar
 from tests.stages.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 
 from samovar.provenance.audit import explain

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
+from tests.cli.commands import samovar
 from tests.stages.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 from tests.training.toys import make_hours, write_table
 from tests.waiting import wait_until
