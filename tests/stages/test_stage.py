@@ -344,4 +344,4 @@ def test_the_command_line_runs_a_stage_once(folder: Path) -> None:
     done = samovar(*command)
     assert (done.returncode, done.stdout) == (0, f"{folder}/there: finished\n"), done.stderr
     again = samovar(*command)
-    assert (again.returncode, again.stdout) == (0, f"{folder}/there: finished already, nothing to do\n")
+    assert (again.returncode, again.stdout) == (0, f"{folder}/there: already finished, nothing to do\n")

@@ -12,21 +12,21 @@ Conf = Annotated[
 ]
 
 ConfigFile = Annotated[Path, typer.Argument(help="The config, a JSON file.", metavar="CONFIG")]
-Script = Annotated[Path, typer.Option(help="A Python file that defines build(params) -> Learner.", metavar="FILE")]
+Script = Annotated[Path, typer.Option(help="A Python file with build(params) -> Learner.", metavar="FILE")]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--file", help="A file that build(params, files) gets by name. Repeatable.", metavar="NAME=PATH"),
+    typer.Option("--file", help="A file for build(params, files), by name. Repeatable.", metavar="NAME=PATH"),
 ]
 AcceptDefaults = Annotated[
     bool,
-    typer.Option("--accept-defaults", help="Continue although defaults of the script changed since an earlier run."),
+    typer.Option("--accept-defaults", help="Accept script defaults that changed since an earlier run."),
 ]
 
 ResultDir = Annotated[Path, typer.Argument(help="A result directory.", metavar="DIR")]
 ModelDir = Annotated[Path, typer.Argument(help="A model directory, finished or not.", metavar="DIR")]
 Targets = Annotated[
     list[str],
-    typer.Argument(help="Result directories, config files, folders or glob patterns.", metavar="TARGET"),
+    typer.Argument(help="Result directories, configs, folders or glob patterns.", metavar="TARGET"),
 ]
 
 Csv = Annotated[Path | None, typer.Option(help="Write the rows to this CSV file.", metavar="FILE")]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    script: Annotated[Path, typer.Argument(help="A Python file that defines main(params, out).", metavar="SCRIPT")],
+    script: Annotated[Path, typer.Argument(help="A Python file with main(params, out).", metavar="SCRIPT")],
     config: Annotated[Path, typer.Option("-c", "--config", help="The config, a JSON file.", metavar="FILE")],
     conf: Conf = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the result.", metavar="DIR")] = None,
@@ -100,7 +100,7 @@ def draw_links(title: str, links: "list[Link]") -> Tree:
 def why(directory: ResultDir, as_json: Json = False) -> None:
     """Explain why a result is stale.
 
-    Lists config keys, code, sources and raw files that changed along its chain, and how the machine differs.
+    Lists changed config keys, code, sources and raw files along its chain, and the environment.
 
     Example: samovar why models/click_1
     """

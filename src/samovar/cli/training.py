@@ -38,12 +38,12 @@ def train(
     file: Files = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the model.", metavar="DIR")] = None,
     accept_script: Annotated[
-        bool, typer.Option("--accept-script", help="Resume although the script changed since the run started.")
+        bool, typer.Option("--accept-script", help="Accept a script that changed since the run started.")
     ] = False,
     accept_defaults: AcceptDefaults = False,
     dry_run: Annotated[
         int | None,
-        typer.Option(help="Only train N minibatches in a temporary directory and report.", metavar="N", min=1),
+        typer.Option(help="Train only N minibatches, in a temporary directory.", metavar="N", min=1),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -271,7 +271,7 @@ def verify_resume(
     kills: Annotated[int, typer.Option(help="How many times to kill the run.", min=1, metavar="N")] = 10,
     conf: Conf = None,
     file: Files = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random moments of the kills.", metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the kills.", metavar="N")] = 0,
     out: Annotated[Path | None, typer.Option(help="Keep the runs in this directory.", metavar="DIR")] = None,
     as_json: Json = False,
 ) -> None:
