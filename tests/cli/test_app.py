@@ -47,6 +47,12 @@ def test_a_terminal_wraps_help_well(name: str) -> None:
     assert len(paragraphs[-1]) <= TERMINAL_COLUMNS - 2, "the example fits on one line, to be copied"
 
 
+def test_no_group_has_options_of_its_own() -> None:
+    """Such as those of typer to install shell completion."""
+    assert {param.name for param in GROUP.params} == {"show_version", "debug"}
+    assert GROUP.commands["queue"].params == []
+
+
 def test_a_misspelled_command_is_corrected() -> None:
     done = samovar("shwo")
     assert done.returncode == 2

@@ -38,7 +38,7 @@ Db = Annotated[
     str,
     typer.Option(
         "--db",
-        help="The queue: a SQLite file for one machine, or postgresql://user@host/name for many.",
+        help="The queue: a SQLite file, or postgresql://user@host/name for many machines.",
         metavar="URL",
         envvar="SAMOVAR_DB",
     ),

@@ -32,7 +32,7 @@ def experiment(
         typer.Option(
             "-j",
             "--jobs",
-            help="How many parts run at a time; 0 leaves all to the workers of --db.",
+            help="Parts at a time; 0 leaves all to the workers of --db.",
             min=0,
             metavar="N",
         ),
@@ -142,7 +142,7 @@ def worker(
     name: Annotated[str, typer.Option(help="Shown in the queue, with host and process.", metavar="NAME")] = "worker",
     lease: Annotated[
         float,
-        typer.Option(help="If the worker is silent this long, others may take its job.", min=1.0, metavar="SECONDS"),
+        typer.Option(help="Silence after which other workers may take its job.", min=1.0, metavar="SECONDS"),
     ] = 60.0,
     as_json: Json = False,
 ) -> None:
@@ -150,7 +150,7 @@ def worker(
 
     Start as many workers as you like, on any machines that share the queue and the files.
 
-    The first ctrl-C or SIGTERM lets the job save a snapshot and puts it back into the queue. The second does not wait.
+    The first ctrl-C or SIGTERM saves a snapshot and puts the job back; the second does not wait.
 
     With --once or --until-empty, the exit code is 1 if a job failed.
 
@@ -193,7 +193,9 @@ def _print_line(line: str) -> None:
 
 # queue
 
-queue = typer.Typer(name="queue", help="Manage a queue of configs, each run exactly once.", no_args_is_help=True)
+queue = typer.Typer(
+    help="Manage a queue of configs, each run exactly once.", no_args_is_help=True, add_completion=False
+)
 
 
 @queue.command()
@@ -254,7 +256,7 @@ def add(
 def ls(
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only jobs in this state. Repeatable.", metavar="waiting|running|done|failed|cancelled"),
+        typer.Option(help="Only waiting, running, done, failed or cancelled jobs. Repeatable.", metavar="STATE"),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed jobs, with their full errors.")] = False,
     db: Db = DEFAULT_DB,

@@ -307,7 +307,7 @@ def tree(
         str | None, typer.Option(help="Color the names by the last value of this metric.", metavar="NAME")
     ] = None,
     clusters: Annotated[
-        int, typer.Option(help="Draw at most N branches; the most similar configs share one.", min=2, metavar="N")
+        int, typer.Option(help="Draw at most N branches; similar configs share one.", min=2, metavar="N")
     ] = _MOST_BRANCHES,
     csv: Csv = None,
     png: Png = None,

@@ -27,7 +27,7 @@ def audit(
 ) -> None:
     """Check that finished results have not changed.
 
-    Reads every byte again and lists each file, config, script or source that changed, with exit code 1.
+    Reads every byte and lists each changed file, config, script or source. Exit code 1 if any.
 
     Example: samovar audit models/* tables/clicks
     """
@@ -72,7 +72,7 @@ def replay(
 ) -> None:
     """Rebuild a result and compare it bit for bit.
 
-    Uses the config and code that the directory holds. Lists the first differences, with exit code 1.
+    Uses the config and code that the directory holds. Exit code 1 if they differ.
 
     Example: samovar replay models/click_1
     """
@@ -114,7 +114,7 @@ def checksum(
 ) -> None:
     """Compute one SHA-256 of a folder and list what changed.
 
-    Reads files on all cores, and only those that changed since the last time. Exit code 1 if anything differs.
+    Reads only files that changed, on all cores. Exit code 1 if anything differs from --against.
 
     Example: samovar checksum data --against data.sha256
     """
