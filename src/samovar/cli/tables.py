@@ -36,14 +36,15 @@ def brew(
     from samovar.brewing.progress import Progress
     from samovar.brewing.recipe import Recipe
     from samovar.config import merge, parse_override, read_config
+    from samovar.config.identity import PLACE_KEYS, named_place
 
     tree = merge(read_config(recipe), *map(parse_override, conf or []))
     loaded = Recipe.load(tree, str(recipe))
-    result = out or recipe.parent / (loaded.result or recipe.stem)
+    place = out or named_place(recipe, tree, PLACE_KEYS["brew"])
     console = open_stderr()
     progress = Progress()
     with show_progress(progress, console):
-        done = brew_recipe(loaded, tree, recipe.parent, result, append=append, progress=progress)
+        done = brew_recipe(loaded, tree, recipe.parent, place, append=append, progress=progress)
     print_notes(done.notes, console)
     print_json(_brew_answer(done)) if as_json else _print_brewed(done)
 
@@ -112,7 +113,7 @@ def table(
 
 
 def _table_answer(table: "Table") -> dict[str, Any]:
-    sizes = _sum_column_bytes(table)
+    sizes = table.column_bytes()
     return {
         "table": table.name,
         "id": table.id,
@@ -137,13 +138,6 @@ def _table_answer(table: "Table") -> dict[str, Any]:
     }
 
 
-def _sum_column_bytes(table: "Table") -> Counter[str]:
-    sizes: Counter[str] = Counter()
-    for manifest in table.manifests:
-        sizes.update(manifest.segment.column_bytes)
-    return sizes
-
-
 def _print_facts(console: Console, table: "Table") -> None:
     grid = Grid.grid(padding=(0, 2))
     hours = [hour for hour in table.hours if hour is not None]
@@ -164,7 +158,7 @@ def _print_facts(console: Console, table: "Table") -> None:
 
 
 def _column_grid(table: "Table") -> Grid:
-    sizes = _sum_column_bytes(table)
+    sizes = table.column_bytes()
     grid = Grid("column", "kind", "rank", "source type", "size", "bytes per example", box=None)
     for column in table.schema.columns:
         size = sizes[column.name]
