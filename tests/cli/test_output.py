@@ -40,7 +40,7 @@ def test_a_log_gets_plain_lines() -> None:
     assert "\x1b" not in file.getvalue()
 
 
-def test_a_short_brewing_leaves_no_line_in_a_log() -> None:
+def test_a_short_brew_leaves_no_line_in_a_log() -> None:
     file = io.StringIO()
     with show_progress(Progress(), Console(file=file, soft_wrap=True)):
         pass

@@ -49,7 +49,7 @@ def make_result(folder: Path, config: dict[str, Any], *sources: Path) -> None:
         result.finish({"w": [1, 2]}, {"hour": 3})
 
 
-def test_show_tells_status_holder_config_chain_and_sizes(tmp_path: Path) -> None:
+def test_show_prints_status_holder_config_chain_and_sizes(tmp_path: Path) -> None:
     make_result(tmp_path / "data", {"name": "data"})
     make_result(tmp_path / "model", {"lr": 0.5, "source": str(tmp_path / "data")}, tmp_path / "data")
     done = samovar("show", tmp_path / "model")
@@ -65,12 +65,12 @@ def test_show_tells_status_holder_config_chain_and_sizes(tmp_path: Path) -> None
         assert expected in done.stdout, done.stdout
 
 
-def test_show_names_who_holds_a_directory(tmp_path: Path) -> None:
+def test_show_names_the_process_that_holds_a_directory(tmp_path: Path) -> None:
     with begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {})):
         assert f"running, held by process {os.getpid()} on " in samovar("show", tmp_path).stdout
 
 
-def test_show_tells_why_a_run_failed(tmp_path: Path) -> None:
+def test_show_says_why_a_run_failed(tmp_path: Path) -> None:
     said = "no more tea in [/x], [bold] or [a, b] :tea:"
     with pytest.raises(RuntimeError), begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {})):
         raise RuntimeError(said)
@@ -156,7 +156,7 @@ def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
         (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory"),
     ],
 )
-def test_a_mistake_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:
+def test_a_user_error_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:
     done = samovar(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert expected in done.stderr

@@ -191,7 +191,7 @@ class BarView:
 
 
 class LineView:
-    """For logs: one line every ten seconds, so a shorter brewing prints none."""
+    """For logs: one line every ten seconds, so a shorter brew prints none."""
 
     def __init__(self, console: Console) -> None:
         self.seconds = LINE_SECONDS

@@ -361,8 +361,8 @@ def retry(
         print_json([{**_job_answer(job), "is_changed": number in changed} for number, job in jobs.items()])
         return
     for number in sorted(wanted):
-        told = "waiting again" if number in changed else f"is {found_queue.job(number).state}, nothing to do"
-        print(f"job {number}: {told}")
+        text = "waiting again" if number in changed else f"is {found_queue.job(number).state}, nothing to do"
+        print(f"job {number}: {text}")
     if not wanted:
         print("no job has failed")
 
@@ -387,8 +387,8 @@ def cancel(
         print_json([{**_job_answer(found_queue.job(number)), "is_changed": number in changed} for number in numbers])
         return
     for number in numbers:
-        told = "cancelled" if number in changed else f"is {found_queue.job(number).state}, nothing to do"
-        print(f"job {number}: {told}")
+        text = "cancelled" if number in changed else f"is {found_queue.job(number).state}, nothing to do"
+        print(f"job {number}: {text}")
 
 
 @queue.command()
