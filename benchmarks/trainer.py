@@ -104,7 +104,7 @@ def by_trainer(data: Data) -> Callable[[], object]:
     options = Options(BATCH, 1, 0.9, RATE, 1, 1, 1, True, True, None, None, False)
     training = Training(
         make_net(), MixedCriterion(dataset), BatchMaker(dataset, 0), Split(everything, everything[:0]), options,
-        RunOptions(0, False, None, 0), torch.device("cpu"), Path("net"), lambda *_: None,
+        RunOptions(0, False, 0), torch.device("cpu"), Path("net"), lambda *_: None,
     )  # fmt: skip
     pool = MinibatchWorkerPool(training.make_learner(RateFactor()))
     epochs = Epochs(1, training.train_stream)

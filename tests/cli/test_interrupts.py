@@ -194,7 +194,7 @@ def test_stuck_training_ends_with_the_second_signal_and_a_prediction_resumes(fol
     Path("asleep").unlink()
     predict = ["predict", "online", "--table", "clicks", "--out", "predicted"]
     said = interrupt(predict, Path("asleep").exists, STOPPED, then=wake)
-    assert said.startswith("SIGINT: stops after 2021-01-01T00:00, with a snapshot; once more stops at once\n")
+    assert said.startswith("SIGINT: stopping after 2021-01-01T00:00 with a snapshot; send it again to stop at once\n")
     assert (state("predicted"), position("predicted")) == ("stopped", 1)
     assert run_here(predict) == "predicted: 96 predictions\n"
 

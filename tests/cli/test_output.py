@@ -13,8 +13,8 @@ from samovar.cli.output import BarView, LineView, describe_progress, follow, mak
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (State("fingerprinting sources", 3 << 20, 5 << 20, "bytes"), "3.1 MB of 5.2 MB"),
-        (State("learning types"), ""),
+        (State("scanning sources", 3 << 20, 5 << 20, "bytes"), "3.1 MB of 5.2 MB"),
+        (State("sorting"), ""),
         (State("sorting", 41.6, 100, "percent"), "42 %"),
         (State("sorting", 12345), "12,345 rows"),
         (State("writing", 5000, 12345), "5,000 of 12,345 rows"),

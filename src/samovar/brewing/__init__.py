@@ -1,5 +1,9 @@
-"""Brewing: raw rows → tensor table. Recipe, converters, time, groups, joins, text, engines. Knows no models and no
-training, nor how cells lie in files."""
+"""Brewing: raw rows → tensor table. Knows no models, no training and no cell layout.
+
+The way of a CSV row, by module:
+
+brew ─▶ sources, formats.csv: scan ─▶ plan ─▶ engines.duckdb: sort ─▶ minibatches: join, cut, convert ─▶ tables.writer
+"""
 
 from samovar.brewing import text
 from samovar.brewing.plan import TableConfig

@@ -104,7 +104,8 @@ def why(directory: ResultDir, as_json: Json = False) -> None:
 
     Example: samovar why models/click_1
     """
-    from samovar.provenance.audit import explain, find_raw_changes, with_sources
+    from samovar.provenance.chain import with_sources
+    from samovar.provenance.why import explain, find_raw_changes
     from samovar.results import open_directory
     from samovar.results.environment import capture_environment, changed_environment
 

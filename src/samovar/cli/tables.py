@@ -50,7 +50,7 @@ def brew(
 
 
 def _brew_answer(done: "BrewResult") -> dict[str, Any]:
-    tally = done.tally
+    tally = done.counts
     counts = (
         {}
         if tally is None
@@ -71,7 +71,7 @@ def _brew_answer(done: "BrewResult") -> dict[str, Any]:
 
 
 def _print_brewed(done: "BrewResult") -> None:
-    tally = done.tally
+    tally = done.counts
     if tally is None:
         print(f"{done.directory}: already finished, nothing to do")
         return

@@ -32,7 +32,7 @@ def audit(
     Example: samovar audit models/* tables/clicks
     """
     from samovar.provenance.audit import audit as check
-    from samovar.provenance.audit import with_sources
+    from samovar.provenance.chain import with_sources
     from samovar.results import open_directory
     from samovar.runs.find import find_directories
 
