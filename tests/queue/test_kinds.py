@@ -80,7 +80,7 @@ def on_the_command_line(folder: Path) -> None:
         for number, (name, (kind, _, _)) in enumerate(JOBS.items(), 1)
         for line in (f"job {number}: {kind} {folder}/{name}", f"job {number}: done")
     ]
-    assert said.splitlines() == [*expected, "4 taken, none waits"]
+    assert said.splitlines() == [*expected, "4 taken, none waiting"]
 
 
 def samovar(*words: str) -> str:

@@ -252,7 +252,7 @@ def test_the_click_example_runs_on_the_command_line(quick_path: Path) -> None:
     command = [*samovar, "experiment", "experiment.json", "-j", "2"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "3 parts, 0 of them over already" in done.stderr
+    assert "3 parts, 0 already done" in done.stderr
     rows = list(csv.DictReader((folder / "experiment/table.csv").read_text().splitlines()))
     assert [row["model.emb_lr"] for row in rows] == ["0.03", "0.1", "0.1"]
     assert all(0 < float(row["ahead.log_loss"]) < 1 for row in rows)

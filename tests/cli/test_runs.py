@@ -1,14 +1,19 @@
-"""ls, diff, clone, plot, tree and checksum, as a user types them."""
+"""ls, show, diff, clone, plot and tree, as a user types them."""
 
 import csv
 import io
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.cli.test_cli import on_a_terminal, samovar
+from tests.cli.commands import on_a_terminal, samovar
 from tests.runs.runs import evaluation_lines, make_run, train_lines
 from tests.training.toys import ONLINE, SCRIPT, make_hours, write_table
+
+from samovar.results import ResultDirectory, ResultPlan, Source, begin, open_directory
+from samovar.store import LocalStore
 
 
 @pytest.fixture
@@ -36,6 +41,64 @@ def test_ls_is_csv_when_piped_json_when_asked_and_a_table_on_a_terminal(folder: 
     assert both == {"name": "more/d", "config.loss": "mse", "metric.loss": 0.5}
 
 
+def make_result(folder: Path, config: dict[str, Any], *sources: Path) -> None:
+    origins = [Source("source", str(source), open_directory(source).id) for source in sources]
+    plan = ResultPlan("model", config, b"script", sources=origins)
+    with begin(ResultDirectory(LocalStore(folder)), plan) as result:
+        result.restore()
+        result.finish({"w": [1, 2]}, {"hour": 3})
+
+
+def test_show_prints_status_holder_config_chain_and_sizes(tmp_path: Path) -> None:
+    make_result(tmp_path / "data", {"name": "data"})
+    make_result(tmp_path / "model", {"lr": 0.5, "source": str(tmp_path / "data")}, tmp_path / "data")
+    done = samovar("show", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    for expected in (
+        "status     finished",
+        '"lr": 0.5',
+        "model_config.json",
+        f"source = {tmp_path}/data",
+        "[good]",
+        "{'hour': 3}",
+    ):
+        assert expected in done.stdout, done.stdout
+
+
+def test_show_names_the_process_that_holds_a_directory(tmp_path: Path) -> None:
+    with begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {})):
+        assert f"running, held by process {os.getpid()} on " in samovar("show", tmp_path).stdout
+
+
+def test_show_says_why_a_run_failed(tmp_path: Path) -> None:
+    said = "no more tea in [/x], [bold] or [a, b] :tea:"
+    with pytest.raises(RuntimeError), begin(ResultDirectory(LocalStore(tmp_path)), ResultPlan("model", {})):
+        raise RuntimeError(said)
+    assert f"RuntimeError: {said}" in samovar("show", tmp_path).stdout
+
+
+def test_diff_is_csv_when_piped_and_a_table_on_a_terminal(tmp_path: Path) -> None:
+    make_result(tmp_path / "a", {"lr": 0.5, "name": "x", "same": 1})
+    (tmp_path / "b.json").write_text(json.dumps({"lr": 0.25, "name": None, "same": 1, "new": [1, 2]}))
+    done = samovar("diff", tmp_path / "a", tmp_path / "b.json")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        f"key,{tmp_path}/a,{tmp_path}/b.json",
+        "lr,0.5,0.25",
+        "name,x,null",
+        'new,,"[1, 2]"',
+    ]
+    (tmp_path / "c.json").write_text(json.dumps({"lr": "[red]", "layers": ["[/]", "a"]}))
+    shown = on_a_terminal("diff", tmp_path / "c.json", tmp_path / "b.json")
+    assert "[red]" in shown
+    assert '["[/]", "a"]' in shown
+    shown = on_a_terminal("diff", tmp_path / "a", tmp_path / "b.json", "--ignore", "new")
+    assert "│ lr" in shown
+    assert "same" not in shown
+    assert "new" not in shown.replace(str(tmp_path), "")
+    assert on_a_terminal("diff", tmp_path / "a", tmp_path / "a").strip() == "no difference"
+
+
 def test_diff_takes_a_baseline_and_writes_csv(folder: Path) -> None:
     done = samovar("diff", "--baseline", "runs/b", "runs/*", "model.json", "--csv", "out.csv")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -48,9 +111,9 @@ def test_diff_takes_a_baseline_and_writes_csv(folder: Path) -> None:
 def test_clone_prints_the_change_and_the_new_file(folder: Path) -> None:
     done = samovar("clone", "model.json", "--conf", '{"model.lr": 0.3}')
     assert done.stdout == "  model.lr: 0.1 → 0.3\nmodela.json\n"
-    told = samovar("clone", "runs/a", "--conf", '{"model.lrr": 0.3}')
-    assert told.stdout.endswith("runs/aa.json\n")
-    assert "has no key 'model.lrr', so the clone has one more; did you mean 'model.lr'?" in told.stderr
+    other = samovar("clone", "runs/a", "--conf", '{"model.lrr": 0.3}')
+    assert other.stdout.endswith("runs/aa.json\n")
+    assert "has no key 'model.lrr'; the clone adds it. Did you mean 'model.lr'?" in other.stderr
     assert samovar("clone", "model.json", "--conf", '{"seed": 0}').returncode == 2
     assert samovar("clone", "runs", "--conf", '{"seed": 1}').returncode == 2
 
@@ -78,22 +141,6 @@ def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
     assert (folder / "t.csv").read_text() == "branch,name,metric\n0,runs/a,\n0,runs/b,\n1,runs/c,\n"
 
 
-def test_checksum_saves_compares_and_says_so_in_its_exit_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
-    saved = samovar("checksum", "runs/a", "--save", "a.sha256")
-    assert saved.returncode == 0, saved.stderr
-    assert samovar("checksum", "runs/a", "--against", "a.sha256").returncode == 0
-    (folder / "runs/a/new").write_text("x")
-    (folder / "runs/a/script.py").write_text("other")
-    done = samovar("checksum", "runs/a", "--against", "a.sha256")
-    assert (done.returncode, done.stdout.splitlines()[:2]) == (1, ["changed script.py", "new     new"])
-    assert json.loads(samovar("checksum", "runs/a", "--against", "a.sha256", "--json").stdout)["new"] == ["new"]
-    again = samovar("checksum", "runs/a", "--save", "a.sha256")
-    assert again.returncode == 2
-    assert "a.sha256: exists already" in again.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -103,13 +150,13 @@ def test_checksum_saves_compares_and_says_so_in_its_exit_code(folder: Path, monk
         (["plot", "none/*"], "none/*: fits no result directory"),
         (["tree", "model.json"], "tree: found 1 config; expected two or more"),
         (["checksum", "none"], "none: No such file or directory"),
-        (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory; expected a place"),
-        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: No such file or directory; expected a place"),
-        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: No such file or directory; expected a place"),
-        (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory; expected a place"),
+        (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory"),
+        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: No such file or directory"),
+        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: No such file or directory"),
+        (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory"),
     ],
 )
-def test_a_mistake_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:
+def test_a_user_error_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:
     done = samovar(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert expected in done.stderr

@@ -4,10 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import on_a_terminal, samovar
+import torch
+from tests.cli.commands import on_a_terminal, samovar
 from tests.training.toys import ONLINE, SCRIPT, make_hours, write_table
 
+from samovar import Bag, HashEmbedding
+from samovar.embeddings import HashAdagrad, final_state
 from samovar.provenance.verify import run_in_child
+from samovar.results import ResultDirectory, ResultPlan, begin
+from samovar.store import LocalStore
 from samovar.training.dry_run import try_batches
 from samovar.training.request import make_request
 
@@ -26,7 +31,7 @@ def test_a_model_is_trained_once_and_measured(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"{model}: finished\n"), done.stderr
     assert "2021-01-01T02:00 (URI 3 of 3):" in done.stderr
     again = samovar("train", config, "--script", script)
-    assert (again.returncode, again.stdout) == (0, f"{model}: finished already, nothing to do\n")
+    assert (again.returncode, again.stdout) == (0, f"{model}: already finished, nothing to do\n")
     piped = samovar("metrics", model)
     assert piped.stdout.splitlines()[1].startswith("log,1,2021-01-01T01:00,32,")
     assert "│ log " in on_a_terminal("metrics", model, "--by", "day")
@@ -48,9 +53,42 @@ def test_a_run_that_depends_on_the_clock_does_not_verify(folder: Path) -> None:
     (folder / "script.py").write_text(script)
     done = samovar("verify-resume", folder / "online.json", "--script", folder / "script.py", "--kills", 1, "--json")
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert told["kills"] == 1
-    assert any("model/state.json: differs" in line for line in told["differences"])
+    answer = json.loads(done.stdout)
+    assert answer["kills"] == 1
+    assert any("model/state.json: differs" in line for line in answer["differences"])
     assert "\x1b" not in done.stderr
-    assert "the results differ; expected the same bytes" in done.stderr
+    assert "the results differ after 1 kills" in done.stderr
     assert "model/state.json: differs" in done.stderr
+
+
+def write_model(path: Path, model: torch.nn.Module | None) -> None:
+    with begin(ResultDirectory(LocalStore(path)), ResultPlan("model", config={})) as result:
+        result.restore()
+        result.finish({"model": final_state(model)} if model else {"weights": [1.0]}, 1)
+
+
+def lookup(embedding: HashEmbedding, ids: list[int]) -> None:
+    embedding({"ad": Bag(torch.tensor(ids), torch.ones(len(ids), dtype=torch.int32))})
+
+
+def test_sizes_of_hash_tables_and_ages_of_ids_are_printed(tmp_path: Path) -> None:
+    embedding = HashEmbedding({"ad": 4})
+    HashAdagrad(embedding, lr=0.1, ttl=9)
+    lookup(embedding, [1, 2, 3])
+    for _ in range(3):
+        embedding.advance_clock()
+    lookup(embedding, [3, 4])
+    write_model(tmp_path / "model", torch.nn.Sequential(embedding))
+    done = samovar("embeddings", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["model/0:", "ad", "adagrad", "4", "9", "4", "176", "bytes", "4", "0", "0", "0"] in lines
+    assert ["0", "2", "█" * 40] in lines
+    assert ["2-3", "2", "█" * 40] in lines
+
+
+def test_a_model_without_hash_tables_is_a_clear_error(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", None)
+    done = samovar("embeddings", tmp_path / "model")
+    assert done.returncode == 2
+    assert "no hash tables" in done.stderr

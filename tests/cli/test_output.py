@@ -1,3 +1,5 @@
+"""How the progress of brewing is shown."""
+
 import io
 from queue import Queue
 
@@ -5,21 +7,21 @@ import pytest
 from rich.console import Console
 
 from samovar.brewing.progress import Progress, State
-from samovar.cli.progress import BarView, LineView, describe, followed, make_bars, shown
+from samovar.cli.output import BarView, LineView, describe_progress, follow, make_bars, show_progress
 
 
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (State("scanning sources", 3 << 20, 5 << 20, "bytes"), "3.0 MiB of 5.0 MiB"),
+        (State("scanning sources", 3 << 20, 5 << 20, "bytes"), "3.1 MB of 5.2 MB"),
         (State("sorting"), ""),
         (State("sorting", 41.6, 100, "percent"), "42 %"),
         (State("sorting", 12345), "12,345 rows"),
         (State("writing", 5000, 12345), "5,000 of 12,345 rows"),
     ],
 )
-def test_amounts_in_words(state: State, text: str) -> None:
-    assert describe(state) == text
+def test_progress_in_words(state: State, text: str) -> None:
+    assert describe_progress(state) == text
 
 
 SORTING = State("sorting", 50.0, 100, "percent")
@@ -38,16 +40,17 @@ def test_a_log_gets_plain_lines() -> None:
     assert "\x1b" not in file.getvalue()
 
 
-def test_a_short_brewing_leaves_no_line_in_a_log() -> None:
+def test_a_short_brew_leaves_no_line_in_a_log() -> None:
     file = io.StringIO()
-    with shown(Progress(), Console(file=file, soft_wrap=True)):
+    with show_progress(Progress(), Console(file=file, soft_wrap=True)):
         pass
     assert file.getvalue() == ""
 
 
 def test_a_terminal_gets_a_bar_for_each_phase() -> None:
     file = io.StringIO()
-    with make_bars(Console(file=file, force_terminal=True, width=120, color_system=None)) as bars:
+    console = Console(file=file, force_terminal=True, width=120, color_system=None)
+    with make_bars(console, "{task.fields[amount]}") as bars:
         view = BarView(bars)
         for state, amount in ((SORTING, "50 %"), (WRITING, "10 of 20 rows")):
             view.show(state)
@@ -58,7 +61,7 @@ def test_a_terminal_gets_a_bar_for_each_phase() -> None:
 
 
 class Watcher:
-    """A view that tells what it was shown."""
+    """A view that records what it is shown."""
 
     seconds = 0.001
 
@@ -69,9 +72,9 @@ class Watcher:
         self.states.put(state)
 
 
-def test_whoever_watches_is_shown_each_phase_while_it_goes_on() -> None:
+def test_a_view_sees_each_phase_while_it_lasts() -> None:
     progress, watcher = Progress(), Watcher()
-    with followed(progress, watcher):
+    with follow(progress, watcher):
         progress.begin("sorting", 100, "percent", lambda: 50.0)
         wait_for(watcher, SORTING)
         progress.begin("writing", 20)
