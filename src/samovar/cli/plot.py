@@ -28,8 +28,8 @@ def plot(
     Example: samovar plot models/click_* --metric auc --png auc.png
     """
     from samovar.runs.curves import make_panels
+    from samovar.runs.drawing import draw_lines
     from samovar.runs.find import find_targets
-    from samovar.runs.terminal import draw_lines
 
     panels = make_panels(find_targets(runs), metric or ())
     points = [
@@ -43,7 +43,7 @@ def plot(
     if csv is not None:
         save_text(csv, to_csv(columns, points))
     if pictures:
-        from samovar.runs.pictures import save_panels
+        from samovar.runs.drawing import save_panels
 
         save_panels(panels, pictures)
     if as_json:

@@ -32,11 +32,11 @@ def tree(
 
     Example: samovar tree models/click_* --metric auc --svg kin.svg
     """
+    from samovar.runs.drawing import draw_dendrogram
     from samovar.runs.find import find_targets
-    from samovar.runs.terminal import draw_dendrogram
-    from samovar.runs.tree import grow
+    from samovar.runs.tree import make_dendrogram
 
-    found = grow(find_targets(configs), clusters, metric)
+    found = make_dendrogram(find_targets(configs), clusters, metric)
     pictures = {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
     columns = ("branch", "name", metric or "metric")
     rows = [
@@ -47,7 +47,7 @@ def tree(
     if csv is not None:
         save_text(csv, to_csv(columns, rows))
     if pictures:
-        from samovar.runs.pictures import save_dendrogram
+        from samovar.runs.drawing import save_dendrogram
 
         save_dendrogram(found, metric, pictures)
     if as_json:
