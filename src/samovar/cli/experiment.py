@@ -84,7 +84,7 @@ def _shown(console: Console) -> "Iterator[Show]":
     if not console.is_terminal:
         yield _Lines(console).show
         return
-    from samovar.queue.queue import OVER
+    from samovar.queue import ENDED_STATES
 
     columns = (
         SpinnerColumn(),
@@ -97,7 +97,7 @@ def _shown(console: Console) -> "Iterator[Show]":
 
         def show(states: Mapping[str, str]) -> None:
             running = [name for name, state in states.items() if state == "running"]
-            over = sum(state in OVER for state in states.values())
+            over = sum(state in ENDED_STATES for state in states.values())
             bar.update(task, description=f"part {', '.join(running[:8])}", completed=over, total=len(states))
 
         yield show
@@ -109,9 +109,9 @@ class _Lines:
         self._told: dict[str, str] = {}
 
     def show(self, states: Mapping[str, str]) -> None:
-        from samovar.queue.queue import OVER
+        from samovar.queue import ENDED_STATES
 
-        over = {name: state for name, state in states.items() if state in OVER}
+        over = {name: state for name, state in states.items() if state in ENDED_STATES}
         is_first = not self._told
         for name, state in over.items():
             if self._told.get(name) != state and not is_first:

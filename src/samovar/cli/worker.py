@@ -36,7 +36,7 @@ def worker(
 
     stop = StopRequest()
     with stop.asking(most=2), only_answer(as_json):
-        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, tell=_say)
+        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, report=_say)
         if once:
             is_idle = not made.run_one()
         else:

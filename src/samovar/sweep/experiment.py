@@ -12,8 +12,7 @@ from pathlib import Path
 from samovar.config import merge, read_config
 from samovar.config.identity import named_place
 from samovar.errors import SamovarError, Stopped
-from samovar.queue import Job, Queue, Task, Worker, make_task, open_queue, worker_name
-from samovar.queue.queue import OVER
+from samovar.queue import ENDED_STATES, Job, Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.queue.task import Command, make_command
 from samovar.signals import StopRequest
 from samovar.store import LocalStore, write_file
@@ -119,7 +118,7 @@ def _run_jobs(queue: Queue, names: Mapping[int, str], request: Request, stop: St
     failures: list[Exception] = []
 
     def is_over() -> bool:
-        return all(state in OVER for state in queue.states(numbers).values())
+        return all(state in ENDED_STATES for state in queue.states(numbers).values())
 
     def work(number: int) -> None:
         try:
@@ -154,7 +153,7 @@ def _follow(
             stop.ask()
             return
         show({names[number]: state for number, state in states.items()})
-        if not is_working and (threads or stop.count or all(state in OVER for state in states.values())):
+        if not is_working and (threads or stop.count or all(state in ENDED_STATES for state in states.values())):
             return
         time.sleep(_POLL_SECONDS)
 
