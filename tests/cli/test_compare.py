@@ -97,15 +97,21 @@ def test_checksum_saves_compares_and_says_so_in_its_exit_code(folder: Path, monk
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["ls", "none"], "none: no result directory there or below"),
-        (["ls", "runs", "--where", "lr"], "--where 'lr': expected a column, one of"),
-        (["plot", "runs", "--metric", "acu"], "did you mean 'auc'?"),
-        (["plot", "none/*"], "none/*: fits no result directory"),
-        (["tree", "model.json"], "tree: found 1 config; expected two or more"),
+        (["ls", "none"], "none: no result directory at or below this path"),
+        (["ls", "runs", "--where", "lr"], "--where 'lr': a condition is a column, one of"),
+        (["plot", "runs", "--metric", "acu"], "no run has a metric 'acu'. Did you mean 'auc'?"),
+        (["plot", "none/*"], "none/*: no result directory and no config matches this pattern"),
+        (["tree", "model.json"], "tree: needs at least 2 configs, got 1"),
         (["checksum", "none"], "none: No such file or directory"),
         (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory; expected a place"),
-        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: No such file or directory; expected a place"),
-        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: No such file or directory; expected a place"),
+        (
+            ["tree", "runs", "--svg", "none/tree.svg"],
+            "none/tree.svg: cannot write the picture: No such file or directory",
+        ),
+        (
+            ["chain", "runs", "--png", "none/chain.png"],
+            "none/chain.png: cannot write the picture: No such file or directory",
+        ),
         (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory; expected a place"),
     ],
 )
