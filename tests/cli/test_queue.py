@@ -67,7 +67,7 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
 
 def test_a_user_error_is_reported_with_exit_code_2(folder: Path) -> None:
     for words, message in [
-        (("queue", "ls"), "there is no queue; expected one: check --db"),
+        (("queue", "ls"), "there is no queue. Check --db"),
         (("worker",), "there is no queue"),
         (("queue", "add", "one.json"), "train needs a Python file"),
         (("queue", "add", "one.json", "two.json", "--kind", "brew", "--out", "x"), "--out names one directory"),
@@ -80,11 +80,11 @@ def test_a_user_error_is_reported_with_exit_code_2(folder: Path) -> None:
     ok(folder, "queue", "add", "one.json", "--kind", "brew")
     huge = "99999999999999999999"
     for words, message in [
-        (("show", huge), f"has no job {huge}; expected one of `samovar queue ls`"),
+        (("show", huge), f"has no job {huge}. See `samovar queue ls`"),
         (("cancel", huge), f"has no job {huge}"),
         (
             ("add", "two.json", "--kind", "brew", "--priority", huge),
-            f"--priority: found {huge}; expected a number from",
+            f"--priority must be from -2147483647 to 2147483647, got {huge}",
         ),
     ]:
         done = samovar(folder, "queue", *words)

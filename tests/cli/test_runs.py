@@ -144,15 +144,15 @@ def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["ls", "none"], "none: no result directory there or below"),
-        (["ls", "runs", "--where", "lr"], "--where 'lr': expected a column, one of"),
-        (["plot", "runs", "--metric", "acu"], "did you mean 'auc'?"),
-        (["plot", "none/*"], "none/*: fits no result directory"),
-        (["tree", "model.json"], "tree: found 1 config; expected two or more"),
+        (["ls", "none"], "none: no result directory at or below this path"),
+        (["ls", "runs", "--where", "lr"], "--where 'lr': a condition is a column, one of"),
+        (["plot", "runs", "--metric", "acu"], "no run has a metric 'acu'. Did you mean 'auc'?"),
+        (["plot", "none/*"], "none/*: no result directory and no config matches this pattern"),
+        (["tree", "model.json"], "tree: needs at least 2 configs, got 1"),
         (["checksum", "none"], "none: No such file or directory"),
         (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory"),
-        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: No such file or directory"),
-        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: No such file or directory"),
+        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: cannot write the picture: No such file or directory"),
+        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: cannot write the picture: No such file or directory"),
         (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory"),
     ],
 )

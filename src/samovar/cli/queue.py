@@ -98,14 +98,14 @@ def _show_parts(console: Console) -> "Iterator[Show]":
     if not console.is_terminal:
         yield _PartLines(console).show
         return
-    from samovar.queue.queue import OVER
+    from samovar.queue import ENDED_STATES
 
     with make_bars(console, "{task.completed}/{task.total}") as bars:
         task = bars.add_task("starting", total=None)
 
         def show(states: Mapping[str, str]) -> None:
             running = [name for name, state in states.items() if state == "running"]
-            over = sum(state in OVER for state in states.values())
+            over = sum(state in ENDED_STATES for state in states.values())
             description = f"part {', '.join(running[:_MOST_NAMES])}"
             bars.update(task, description=description, completed=over, total=len(states))
 
@@ -118,9 +118,9 @@ class _PartLines:
         self._shown: dict[str, str] = {}
 
     def show(self, states: Mapping[str, str]) -> None:
-        from samovar.queue.queue import OVER
+        from samovar.queue import ENDED_STATES
 
-        over = {name: state for name, state in states.items() if state in OVER}
+        over = {name: state for name, state in states.items() if state in ENDED_STATES}
         if self._shown:
             for name, state in over.items():
                 if self._shown.get(name) != state:

@@ -270,7 +270,7 @@ def plot(
     """
     from samovar.runs.curves import make_panels
     from samovar.runs.find import find_targets
-    from samovar.runs.terminal import draw_lines
+    from samovar.runs.drawing import draw_lines
 
     panels = make_panels(find_targets(runs), metric or ())
     points = [
@@ -282,7 +282,7 @@ def plot(
     columns = ("run", "metric", "step", "value")
     pictures = _name_pictures(png, svg)
     if pictures:
-        from samovar.runs.pictures import save_panels
+        from samovar.runs.drawing import save_panels
 
         save_panels(panels, pictures)
 
@@ -321,10 +321,10 @@ def tree(
     Example: samovar tree models/click_* --metric auc --svg tree.svg
     """
     from samovar.runs.find import find_targets
-    from samovar.runs.terminal import draw_dendrogram
-    from samovar.runs.tree import grow
+    from samovar.runs.drawing import draw_dendrogram
+    from samovar.runs.tree import make_dendrogram
 
-    found = grow(find_targets(configs), clusters, metric)
+    found = make_dendrogram(find_targets(configs), clusters, metric)
     columns = ("branch", "name", metric or "metric")
     rows = [
         (number, name, MISSING if leaf.value is None else leaf.value)
@@ -335,7 +335,7 @@ def tree(
     if csv is not None:
         save_text(csv, format_csv(columns, rows))
     if pictures:
-        from samovar.runs.pictures import save_dendrogram
+        from samovar.runs.drawing import save_dendrogram
 
         save_dendrogram(found, metric, pictures)
     if as_json:

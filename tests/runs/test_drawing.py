@@ -1,4 +1,4 @@
-"""Curves on the terminal and in pictures, and the words that tell runs apart."""
+"""Curves on the terminal and in pictures, and the labels of runs."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,10 @@ import pytest
 from tests.runs.runs import evaluation_lines, make_run, train_lines
 
 from samovar.errors import BadInput, CorruptData
-from samovar.runs.curves import make_panels
+from samovar.runs.curves import Line, make_panels
 from samovar.runs.diff import label_all
+from samovar.runs.drawing import draw_lines, save_panels
 from samovar.runs.find import find_targets
-from samovar.runs.pictures import save_panels
-from samovar.runs.terminal import Line, draw_lines
 
 GOLDEN = """\
 loss
@@ -44,12 +43,12 @@ def test_a_single_point_and_a_flat_line_are_drawn() -> None:
     assert draw_lines("x", [Line("flat", [0, 1], [2.0, 2.0])], 4, 3).plain.count("2 │") == 2
 
 
-def test_runs_are_told_apart_by_what_differs_and_by_nothing_else(folder: Path) -> None:
+def test_labels_show_what_differs_and_nothing_else(folder: Path) -> None:
     assert label_all(find_targets(["a", "b"])) == ["lr=0.1", "lr=0.2"]
     assert label_all(find_targets(["a", "a"])) == ["a", "a (2)"]
 
 
-def test_panels_hold_a_line_for_each_run_and_evaluation(folder: Path) -> None:
+def test_panels_hold_one_line_per_run_and_evaluation(folder: Path) -> None:
     (panel,) = make_panels(find_targets(["a", "b", "c.json"]))
     assert (panel.metric, [line.label for line in panel.lines]) == ("loss", ["lr=0.1", "lr=0.2"])
     (panel,) = make_panels(find_targets(["a", "b"]), ["auc"])
@@ -68,13 +67,13 @@ def test_pictures_are_the_same_bytes_each_time(folder: Path) -> None:
         assert Path(f"0.{kind}").read_bytes() == Path(f"1.{kind}").read_bytes()
 
 
-def test_what_cannot_be_plotted_is_said(folder: Path) -> None:
-    with pytest.raises(BadInput, match=r"found only configs \(c.json\); expected directories"):
+def test_what_cannot_be_plotted_is_an_error(folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"only result directories have curves, got only configs: c.json"):
         make_panels(find_targets(["c.json"]))
-    with pytest.raises(BadInput, match=r"metric 'los': no run has it.*did you mean 'loss'"):
+    with pytest.raises(BadInput, match=r"no run has a metric 'los'. Did you mean 'loss'\? Available: loss"):
         make_panels(find_targets(["a"]), ["los"])
     make_run(folder / "table", {}, kind="table")
-    with pytest.raises(BadInput, match="the logs of table hold no numbers yet"):
+    with pytest.raises(BadInput, match="no numbers yet in the logs of table"):
         make_panels(find_targets(["table"]))
     (folder / "a/logs/metrics.jsonl").write_bytes(b"\xff\n")
     with pytest.raises(CorruptData, match=r"a/logs/metrics.jsonl, line 1"):

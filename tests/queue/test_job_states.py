@@ -1,5 +1,4 @@
-"""The states of a queue against a simple model: whatever is done in whatever order, also by workers that were
-replaced."""
+"""The states of jobs against a simple model, for operations in any order, including those of replaced workers."""
 
 import shutil
 import tempfile
@@ -25,7 +24,7 @@ class Known:
     state: str = "waiting"
     attempts: int = 0
     taking: int = 0
-    """Which taking it is held by; 0: none."""
+    """The number of the `take` that holds it; 0 for none."""
     is_expired: bool = False
 
 
@@ -72,13 +71,13 @@ class QueueStates(RuleBasedStateMachine):
         best.state, best.taking, best.is_expired = "running", len(self.takings), is_mortal
 
     @rule(data=st.data())
-    def beat(self, data: st.DataObject) -> None:
+    def heartbeat(self, data: st.DataObject) -> None:
         if not self.takings:
             return
         taking = data.draw(st.integers(1, len(self.takings)))
         job, name = self.takings[taking - 1]
         is_held = self.is_held(name, taking)
-        assert self.queue.beat(job, 1000.0) == is_held
+        assert self.queue.heartbeat(job, 1000.0) == is_held
         if is_held:
             self.model[name].is_expired = False
 

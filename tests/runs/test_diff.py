@@ -55,7 +55,7 @@ def test_a_clone_is_shown_with_its_parent(folder: Path) -> None:
     assert rows == {"cloned_from": [MISSING, "c.json"], "lr": [0.2, 0.3]}
 
 
-def test_many_configs_are_told_by_their_commonest_values(folder: Path) -> None:
+def test_many_configs_are_summarized_by_their_commonest_values(folder: Path) -> None:
     summaries = summarize(compare_targets(find_targets(["a", "b", "c.json"])), num_shown=1)
     assert [(each.key, each.num_values, each.commonest) for each in summaries] == [
         ("dim", 2, [("8", 2)]),
@@ -64,6 +64,6 @@ def test_many_configs_are_told_by_their_commonest_values(folder: Path) -> None:
     ]
 
 
-def test_one_config_has_nothing_to_be_compared_with(folder: Path) -> None:
-    with pytest.raises(BadInput, match="diff: found 1 config; expected two or more"):
+def test_comparing_one_config_is_an_error(folder: Path) -> None:
+    with pytest.raises(BadInput, match="diff: needs at least 2 configs, got 1"):
         compare_targets(find_targets(["a"]))

@@ -1,4 +1,4 @@
-"""Many workers, killed at random: every config is finished exactly once. Real processes, real kills, real databases."""
+"""Many workers killed at random: every config is finished exactly once. Real processes, kills and databases."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,8 +14,8 @@ from samovar.seeds import numpy_generator
 NUM_WORKERS = 8
 
 
-def do_all(url: str, folder: Path, num_jobs: int, num_kills: int) -> Queue:
-    """A kill whenever so many more jobs are done."""
+def run_all(url: str, folder: Path, num_jobs: int, num_kills: int) -> Queue:
+    """Kill a worker each time a share of the jobs is done."""
     chance = numpy_generator(7, "kills")
     queue = open_queue(url, is_new=True)
     tasks = [toy_task(folder, f"{number:04d}", max_attempts=1000) for number in range(num_jobs)]
@@ -38,23 +38,23 @@ def wait_until_done(queue: Queue, count: int) -> None:
 
 def check_all(queue: Queue, folder: Path, num_jobs: int) -> None:
     assert queue.counts() == {"done": num_jobs}
-    told = Counter(finishes(folder))
+    reported = Counter(finishes(folder))
     for job in queue.jobs():
         directory = open_directory(job.task.out)
         assert directory.is_finished
         assert [line["step"] for line in metrics(job.task.out)] == [0, 1]
-        # a process may be killed between its finish and its telling, so never twice is what can be seen here
-        assert told[Path(job.task.out).name] <= 1
-    assert sum(told.values()) >= num_jobs * 0.8
+        # a process may be killed after its finish and before it writes the line, so a line may be missing
+        assert reported[Path(job.task.out).name] <= 1
+    assert sum(reported.values()) >= num_jobs * 0.8
 
 
-def test_a_hundred_configs_are_each_finished_once_though_workers_die(url: str, quick_path: Path) -> None:
-    queue = do_all(url, quick_path, 100, num_kills=12)
+def test_a_hundred_configs_are_each_finished_once_even_if_workers_die(url: str, quick_path: Path) -> None:
+    queue = run_all(url, quick_path, 100, num_kills=12)
     check_all(queue, quick_path, 100)
-    assert sum(job.attempts for job in queue.jobs()) > 0  # the kills hit workers at work
+    assert sum(job.attempts for job in queue.jobs()) > 0  # the kills hit busy workers
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_thousand_configs_are_each_finished_once_though_workers_die(url: str, quick_path: Path) -> None:
-    check_all(do_all(url, quick_path, 1000, num_kills=100), quick_path, 1000)
+def test_a_thousand_configs_are_each_finished_once_even_if_workers_die(url: str, quick_path: Path) -> None:
+    check_all(run_all(url, quick_path, 1000, num_kills=100), quick_path, 1000)

@@ -1,4 +1,4 @@
-"""Adding, finding and rebuilding jobs; what a task becomes on the command line; what a wrong address says."""
+"""Adding and rebuilding jobs, the commands of tasks, and errors in addresses and arguments."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def test_the_same_config_twice_is_one_job(queue: Queue, quick_path: Path) -> Non
     assert [(added.how, added.job.state) for added in queue.add([task])] == [("known", "done")]
 
 
-def test_a_removed_directory_is_done_again(queue: Queue, quick_path: Path) -> None:
+def test_a_removed_directory_is_made_again(queue: Queue, quick_path: Path) -> None:
     task = toy_task(quick_path, "a")
     queue.add([task])
     job = queue.take("w/1")
@@ -60,27 +60,29 @@ def test_a_finished_directory_of_another_config_does_not_count(queue: Queue, qui
         result.restore()
         result.finish(None, 2)
     [added] = queue.add([make_task(config, kind="run", script=script)])
-    assert added.job.state == "waiting"  # its command will tell the difference
+    assert added.job.state == "waiting"  # its command will report the difference
 
 
-def test_another_config_for_the_same_directory_is_refused_and_nothing_is_added(queue: Queue, quick_path: Path) -> None:
+def test_another_config_for_the_same_directory_is_an_error_and_nothing_is_added(queue: Queue, quick_path: Path) -> None:
     queue.add([toy_task(quick_path, "a")])
     tasks = [toy_task(quick_path, "b"), toy_task(quick_path, "a", {"steps": 5})]
-    with pytest.raises(Conflict, match=r"job 1 \(waiting\) makes it from another config: steps is 2 there and 5 here"):
+    with pytest.raises(
+        Conflict, match=r"job 1 \(waiting\) makes this directory from another config: steps is 2 there and 5 here"
+    ):
         queue.add(tasks)
     assert len(queue.jobs()) == 1
     queue.cancel([1])
     assert [added.how for added in queue.add(tasks)] == ["added", "replaced"]
 
 
-def test_many_may_create_one_queue_at_once(url: str, quick_path: Path) -> None:
+def test_a_queue_can_be_created_many_times_at_once(url: str, quick_path: Path) -> None:
     tasks = [toy_task(quick_path, f"{number % 4}") for number in range(16)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda task: open_queue(url, is_new=True).add([task]), tasks))
     assert len(open_queue(url).jobs()) == 4
 
 
-def test_a_taking_whose_answer_was_lost_gives_the_same_job(queue: Queue, quick_path: Path) -> None:
+def test_taking_again_after_a_lost_answer_gives_the_same_job(queue: Queue, quick_path: Path) -> None:
     queue.add([toy_task(quick_path, name) for name in "ab"])
     first, again = queue.take("w/1"), queue.take("w/1")
     assert first is not None
@@ -98,7 +100,7 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
     run_here(queue)
     with begin(ResultDirectory(LocalStore(runs / "stopped")), ResultPlan("model", {"steps": 2}, script=b"")):
         pass
-    for kind in ("PytorchTrainer", "table"):  # of calls from Python
+    for kind in ("PytorchTrainer", "table"):  # made by calls from Python
         with begin(ResultDirectory(LocalStore(runs / kind)), ResultPlan(kind, {"seed": 1})):
             pass
     new = open_queue(f"sqlite:///{quick_path}/new.db", is_new=True)
@@ -116,11 +118,11 @@ def test_a_lost_database_is_rebuilt_from_directories(queue: Queue, quick_path: P
         "train", str(runs / "stopped/model_config.json"), "--script", str(runs / "stopped/script.py"),
         "--out", str(runs / "stopped"),
     ]  # fmt: skip
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="none: not a folder"):
         rebuild(new, [quick_path / "none"], max_attempts=3)
 
 
-def test_rebuilding_passes_over_what_it_cannot_read(quick_path: Path) -> None:
+def test_rebuilding_counts_what_it_cannot_read(quick_path: Path) -> None:
     queue = open_queue(f"sqlite:///{quick_path}/queue.db", is_new=True)
     for name in ("a", "b"):
         with begin(ResultDirectory(LocalStore(quick_path / name)), ResultPlan("model", {"steps": 2}, script=b"")):
@@ -132,8 +134,8 @@ def test_rebuilding_passes_over_what_it_cannot_read(quick_path: Path) -> None:
     assert rebuild(queue, [quick_path], max_attempts=3) == {"waiting": 1, "unreadable": 1}
 
 
-def test_the_command_that_made_a_rebuilt_job_takes_its_place(quick_path: Path) -> None:
-    """The directory keeps whole paths and what the machine chose: the same config all the same."""
+def test_the_original_task_replaces_a_rebuilt_job(quick_path: Path) -> None:
+    """The directory has absolute paths and values chosen from the machine, but it is the same config."""
     queue = open_queue(f"sqlite:///{quick_path}/queue.db", is_new=True)
     tasks = {}
     for kind, asked, kept in (
@@ -158,7 +160,9 @@ def test_the_command_that_made_a_rebuilt_job_takes_its_place(quick_path: Path) -
     other = make_task(
         quick_path / "train.json", script=quick_path / "s.py", overrides=['{"x": 5}'], out=quick_path / "train"
     )
-    with pytest.raises(Conflict, match=r"\(waiting\) makes it from another config: x is 1 there and 5 here"):
+    with pytest.raises(
+        Conflict, match=r"\(waiting\) makes this directory from another config: x is 1 there and 5 here"
+    ):
         new.add([other])
 
 
@@ -186,7 +190,7 @@ def test_a_task_is_what_a_user_would_type(
     path.write_text(json.dumps(config))
     script.write_text("")
     task = make_task(path, kind=kind, script=script, overrides=['{"seed": 1}'])
-    fill: Callable[[str], str] = lambda word: (  # noqa: E731  # three words to fill in
+    fill: Callable[[str], str] = lambda word: (  # noqa: E731  # three placeholders
         word.replace("{c}", str(path)).replace("{s}", str(script)).replace("{f}", str(quick_path))
     )
     assert make_command(task) == [sys.executable, "-m", "samovar", *map(fill, words)]
@@ -206,30 +210,30 @@ def test_a_config_that_changed_since_it_was_added_is_not_run(queue: Queue, quick
     assert not (quick_path / "c").exists()
 
 
-def test_what_cannot_be_added_is_told(quick_path: Path) -> None:
+def test_invalid_arguments_are_errors(quick_path: Path) -> None:
     path = quick_path / "c.json"
     path.write_text("{}")
-    with pytest.raises(BadInput, match="expected one of brew, train, predict, run"):
+    with pytest.raises(BadInput, match=r"no kind 'bake'. Available: brew, train, predict, run"):
         make_task(path, kind="bake")
-    with pytest.raises(BadInput, match="train needs a Python file"):
+    with pytest.raises(BadInput, match=r"--script: train needs a Python file, got .*none\.py"):
         make_task(path, script=quick_path / "none.py")
     with pytest.raises(ConfigError, match="no such file"):
         make_task(quick_path / "d.json", kind="brew")
 
 
-def test_a_wrong_address_is_told(quick_path: Path) -> None:
+def test_an_invalid_address_is_an_error(quick_path: Path) -> None:
     with pytest.raises(NotAResult, match="there is no queue"):
         open_queue(f"sqlite:///{quick_path}/none.db")
-    with pytest.raises(BadInput, match="is no address of a database"):
+    with pytest.raises(BadInput, match=r"queue.db: not an address of a database"):
         open_queue("queue.db")
-    with pytest.raises(BadInput, match="found mysql"):
+    with pytest.raises(BadInput, match="a queue cannot be in mysql"):
         open_queue("mysql://somewhere/jobs")
-    with pytest.raises(BadInput, match="in memory"):
+    with pytest.raises(BadInput, match="a queue cannot be in memory"):
         open_queue("sqlite://", is_new=True)
-    with pytest.raises(BadInput, match="found no folder"):
+    with pytest.raises(BadInput, match=r"the folder .*/none does not exist"):
         open_queue(f"sqlite:///{quick_path}/none/queue.db", is_new=True)
     (quick_path / "text.db").write_text("no database at all" * 100)
-    with pytest.raises(QueueUnavailable, match="expected an SQLite file"):
+    with pytest.raises(QueueUnavailable, match=r"text.db: not an SQLite file that can hold a queue"):
         open_queue(f"sqlite:///{quick_path}/text.db", is_new=True)
     with pytest.raises(QueueUnavailable, match="cannot be used"):
         open_queue("postgresql://nobody@/none?host=/nowhere", patience_seconds=0.1)

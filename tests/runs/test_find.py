@@ -1,4 +1,4 @@
-"""Directories, configs and patterns become targets."""
+"""Finding: directories, configs and patterns become targets."""
 
 from pathlib import Path
 
@@ -32,12 +32,12 @@ def test_a_pattern_finds_results_and_configs_and_nothing_else(folder: Path) -> N
     assert [target.directory is None for target in targets] == [False, False, True]
 
 
-def test_the_same_thing_twice_has_two_names(folder: Path) -> None:
+def test_the_same_target_twice_gets_two_names(folder: Path) -> None:
     assert [target.name for target in find_targets(["runs/a", "runs/a"])] == ["runs/a", "runs/a (2)"]
 
 
-def test_what_is_not_there_is_said(folder: Path) -> None:
-    with pytest.raises(BadInput, match=r"none/\*: fits no result directory"):
+def test_a_name_that_matches_nothing_is_an_error(folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"none/\*: no result directory and no config matches"):
         find_targets(["none/*"])
     with pytest.raises(ConfigError, match="no such file"):
         find_targets(["runs/d.json"])
