@@ -151,8 +151,14 @@ def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
         (["tree", "model.json"], "tree: needs at least 2 configs, got 1"),
         (["checksum", "none"], "none: No such file or directory"),
         (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory"),
-        (["tree", "runs", "--svg", "none/tree.svg"], "none/tree.svg: cannot write the picture: No such file or directory"),
-        (["chain", "runs", "--png", "none/chain.png"], "none/chain.png: cannot write the picture: No such file or directory"),
+        (
+            ["tree", "runs", "--svg", "none/tree.svg"],
+            "none/tree.svg: cannot write the picture: No such file or directory",
+        ),
+        (
+            ["chain", "runs", "--png", "none/chain.png"],
+            "none/chain.png: cannot write the picture: No such file or directory",
+        ),
         (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory"),
     ],
 )

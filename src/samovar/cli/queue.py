@@ -161,7 +161,7 @@ def worker(
 
     stop = StopRequest()
     with stop.asking(most=2), reserve_stdout(as_json):
-        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, tell=_print_line)
+        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, report=_print_line)
         if once:
             is_idle = not made.run_one()
         else:

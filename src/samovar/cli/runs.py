@@ -269,8 +269,8 @@ def plot(
     Example: samovar plot models/click_* --metric auc --png auc.png
     """
     from samovar.runs.curves import make_panels
-    from samovar.runs.find import find_targets
     from samovar.runs.drawing import draw_lines
+    from samovar.runs.find import find_targets
 
     panels = make_panels(find_targets(runs), metric or ())
     points = [
@@ -320,8 +320,8 @@ def tree(
 
     Example: samovar tree models/click_* --metric auc --svg tree.svg
     """
-    from samovar.runs.find import find_targets
     from samovar.runs.drawing import draw_dendrogram
+    from samovar.runs.find import find_targets
     from samovar.runs.tree import make_dendrogram
 
     found = make_dendrogram(find_targets(configs), clusters, metric)
