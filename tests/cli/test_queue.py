@@ -47,7 +47,7 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     said = ended.stdout
     assert said.startswith(f"job 1: brew {folder}/one\njob 1: done\n")
     assert said.endswith("3 taken, none waiting\n")
-    assert "job 3: wrong: exit code 2: error: source: none.csv: no such file" in said
+    assert "job 3: wrong: exit code 2: error: source: no such file: none.csv" in said
     assert ok(folder, "worker", "--once") == "no job is waiting\n"
 
     jobs = json.loads(ok(folder, "queue", "ls", "--json"))
