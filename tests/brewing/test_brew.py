@@ -13,7 +13,7 @@ from samovar.brewing import brew as stage
 from samovar.brewing.brew import BrewResult
 from samovar.brewing.order import DATE, GRANULAR
 from samovar.brewing.recipe import Recipe
-from samovar.cli.brew import brew as brew_command
+from samovar.cli.tables import brew as brew_command
 from samovar.errors import BadInput, ConfigError, Conflict, LeaseHeld, NotAResult, UnknownKey
 from samovar.hours import show_hour
 from samovar.results import open_directory
@@ -358,6 +358,6 @@ def test_the_command_reports_what_it_did(tmp_path: Path, capsys: pytest.CaptureF
     brew_command(recipe, conf=['{"batch_size": 3}'])
     assert "clicks: version 1, 3 examples in 1 minibatch\n" in capsys.readouterr().out
     brew_command(recipe, conf=['{"batch_size": 3}'])
-    assert "finished already, nothing to do" in capsys.readouterr().out
+    assert "already finished, nothing to do" in capsys.readouterr().out
     brew_command(recipe, append=True, out=tmp_path / "live")
     assert "live: version 1, 3 examples in 2 minibatches" in capsys.readouterr().out

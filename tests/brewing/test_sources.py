@@ -81,7 +81,7 @@ def test_a_file_without_a_column_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("none.csv", r"source: no file none.csv in /"),
+        ("none.csv", r"source: no such file: none.csv \(in /"),
         (".", r"source: . is a folder; name its files, for example"),
         ("rows.xlsx", r"rows.xlsx: unknown file format. Known suffixes: .parquet,"),
         ([], r"source: no file is named"),

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
+from tests.cli.commands import samovar
 from tests.stages.toys import make_chain, run, run_well
 
 from samovar.brewing.brew import brew
@@ -106,7 +106,7 @@ def test_the_command_exits_with_1_and_names_the_file(folder: Path) -> None:
     done = samovar("audit", str(folder / "*"))
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0].startswith(f"{folder}/numbers: as it was finished, 6 files, ")
+    assert lines[0].startswith(f"{folder}/numbers: unchanged, 6 files, ")
     assert lines[1] == f"{folder}/total: 1 difference"
     assert lines[2].startswith("  files/total.txt: found 1 bytes")
     record = json.loads((folder / "total/inventory.json").read_text())["files/total.txt"]

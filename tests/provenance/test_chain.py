@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
+from tests.cli.commands import samovar
 from tests.stages.toys import TOTAL, add_report, make_chain, remake, write_stage
 
 from samovar.provenance.chain import draw, links_of, make_graph

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
+from tests.cli.commands import samovar
 from tests.stages.toys import NUMBERS, copy_example, in_child, make_chain, run, run_well, write_stage
 from tests.training.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, write_table
 from tests.training.toys import run_well as train_well

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.here import run as cli
-from tests.cli.test_cli import samovar
+from tests.cli.commands import run_here as cli
+from tests.cli.commands import samovar
 from tests.stages.toys import NUMBERS, TOTAL, add_report, make_chain, remake, run, run_well, write_stage
 
 from samovar.provenance.why import explain
@@ -45,7 +45,7 @@ def test_why_names_raw_files_that_changed_up_the_chain(folder: Path) -> None:
     write_stage(folder, "sum", TOTAL, {"source": "data"})
     run_well(folder, "data")
     run_well(folder, "sum")
-    assert cli(["why", str(folder / "sum")]).startswith(f"{folder}/sum: every source is as it was\n")
+    assert cli(["why", str(folder / "sum")]).startswith(f"{folder}/sum: no source has changed\n")
     (folder / "raw.txt").write_text("22")
     expected = f"{folder}/data: files = {folder}/raw.txt: raw.txt changed"
     assert cli(["why", str(folder / "sum")]).splitlines()[0] == expected
@@ -83,4 +83,4 @@ def test_the_command_names_changes_and_another_environment(folder: Path) -> None
     (folder / "report/environment.json").write_text(json.dumps(environment))
     why = samovar("why", folder / "report").stdout
     assert f"source = {folder}/numbers: changed\n  config count: 3 → 4\n" in why
-    assert "made with another environment:\n  torch: 1.0 → " in why
+    assert "made in another environment:\n  torch: 1.0 → " in why

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
+from tests.cli.commands import samovar
 from tests.stages.toys import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 from tests.training.toys import make_hours, write_table
 from tests.waiting import wait_until
@@ -344,4 +344,4 @@ def test_the_command_line_runs_a_stage_once(folder: Path) -> None:
     done = samovar(*command)
     assert (done.returncode, done.stdout) == (0, f"{folder}/there: finished\n"), done.stderr
     again = samovar(*command)
-    assert (again.returncode, again.stdout) == (0, f"{folder}/there: finished already, nothing to do\n")
+    assert (again.returncode, again.stdout) == (0, f"{folder}/there: already finished, nothing to do\n")

@@ -150,7 +150,7 @@ def _expand(pattern: str, folder: Path) -> list[Path]:
         raise BadInput(f"source: {pattern} is a folder; name its files, for example {os.path.join(pattern, '*.csv')}")
     found = [Path(path) for path in glob.glob(whole, recursive=True) if os.path.isfile(path)]
     if not found:
-        raise BadInput(f"source: no file {pattern} in {folder.absolute()}")
+        raise BadInput(f"source: no such file: {pattern} (in {folder.absolute()})")
     return found
 
 

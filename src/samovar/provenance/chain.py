@@ -12,8 +12,8 @@ from samovar.config.values import at, split
 from samovar.errors import NotAResult
 from samovar.results import Link, ResultDirectory, Source, open_directory
 from samovar.results.directory import follow
+from samovar.runs.drawing import save_figure
 from samovar.runs.find import Target
-from samovar.runs.pictures import save_figure
 
 _SOURCE_KEYS = ("source", "table", "init_from")
 _COLORS = {"good": "#2e7d32", "live": "#2e7d32", "raw files": "#607d8b"}

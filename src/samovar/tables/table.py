@@ -135,6 +135,13 @@ class Table:
                 counts.update(self._file(manifest, entry).minibatches["num_examples"].tolist())
         return dict(counts)
 
+    def column_bytes(self) -> dict[str, int]:
+        """How many bytes the cells of each column take in the files."""
+        sizes: Counter[str] = Counter()
+        for manifest in self._manifests:
+            sizes.update(manifest.segment.column_bytes)
+        return {name: sizes[name] for name in self.columns}
+
     def read(
         self,
         columns: Sequence[str] | None = None,
