@@ -238,7 +238,7 @@ def test_an_invalid_metric_or_folder_is_an_error(quick_path: Path) -> None:
 
 
 def test_the_click_example_runs_on_the_command_line(quick_path: Path) -> None:
-    example = Path(__file__).parents[3] / "examples/click_model"
+    example = Path(__file__).parents[2] / "examples/click_model"
     shutil.copytree(example, quick_path / "click_model")
     folder = quick_path / "click_model"
     document = json.loads((folder / "experiment.json").read_text())
