@@ -56,21 +56,21 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_nothing_is_told_of_a_flight_before_it_has_left(flights: Path) -> None:
     rows = pq.read_table(flights / "flights.parquet")
-    minutes = pc.divide(pc.subtract(rows["told"], rows["leaves"]), 60)
+    minutes = pc.divide(pc.subtract(rows["known"], rows["leaves"]), 60)
     assert pc.min(minutes).as_py() > 30
     assert pc.max(minutes).as_py() < 13 * 60
     assert rows["tailnum"].null_count == 0
     recipe = json.loads((flights / "recipe.json").read_text())
     script = (flights / "script.py").read_text()
     learned = [*recipe["hashed_factors"], *recipe["realvalue_factors"], *recipe["categorical_factors"]]
-    assert not {"dep_delay", "dep_time", "arr_time", "arr_delay", "air_time", "told", "leaves"} & set(learned)
+    assert not {"dep_delay", "dep_time", "arr_time", "arr_delay", "air_time", "known", "leaves"} & set(learned)
     assert '"late"' not in script.partition("class ")[0]
 
 
 def test_flights_are_told_better_by_a_model_that_goes_on_learning(flights: Path, quick_path: Path) -> None:
     folder = Path(shutil.copytree(flights, quick_path / "flights"))
     samovar(folder, "brew", "recipe.json")
-    samovar(folder, "brew", "recipe.json", "--conf", '{"time_field": "told"}', "--out", "told")
+    samovar(folder, "brew", "recipe.json", "--conf", '{"time_field": "known"}', "--out", "known")
     samovar(folder, "train", "online.json", "--script", "script.py")
     train_frozen(folder, "2013-01-19T00:00", "leaving", "late", "2013-01-19T00:00")
     online, frozen = daily(folder, "online_model"), daily(folder, "frozen")

@@ -11,5 +11,5 @@ _PAUSE_SECONDS = 0.005  # leave the core to the process we wait for
 def wait_until(is_so: Callable[[], Any], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        assert time.monotonic() < deadline, f"timed out waiting until {what}"
         time.sleep(_PAUSE_SECONDS)

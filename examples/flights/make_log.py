@@ -3,8 +3,8 @@ it departs, and whether it arrived more than 15 minutes late.
 
 python make_log.py [--until 2013-05-01]     writes flights.parquet
 
-Each row has two times. `leaves` is the scheduled departure, when a prediction is wanted. `told` is 15 minutes after the
-scheduled arrival, when it is known whether the flight is late. The model learns in the order of `told` and predicts in
+Each row has two times. `leaves` is the scheduled departure, when a prediction is wanted. `known` is 15 minutes after the
+scheduled arrival, when it is known whether the flight is late. The model learns in the order of `known` and predicts in
 the order of `leaves`, so it never learns from a flight that is still in the air.
 
 Flights that never arrived (cancelled, diverted: 9,430 of 336,776) are left out: they have no delay, and most
@@ -41,9 +41,9 @@ with weather as (
 select
     row_number() over (order by time_hour, minute, carrier, flight, origin) - 1 as flight_number,
     midnight + minute_of_day * 60 as leaves,
-    leaves + (arrival_minute - minute_of_day + minutes_ahead + 2880) % 1440 * 60 + 15 * 60 as told,
+    leaves + (arrival_minute - minute_of_day + minutes_ahead + 2880) % 1440 * 60 + 15 * 60 as known,
     carrier, tailnum, origin, dest, carrier || flight as flight,
-    -- One id a day: what is learned of it in the morning serves the evening.
+    -- One id per day: what is learned of it in the morning serves the evening.
     origin || ' ' || month || '-' || day as origin_day,
     dest || ' ' || month || '-' || day as dest_day,
     carrier || ' ' || origin || ' ' || month || '-' || day as carrier_day,

@@ -73,7 +73,7 @@ FILES = {
 Check = Callable[[Any], bool]
 STORY: list[tuple[str, Check]] = [
     ("brew", lambda answer: answer["was_finished"] and answer["version"] == 1),
-    ("table", lambda answer: answer["row"] == 0 and answer["columns"]["ad"]["data"][:3] == [0, 1, 2]),
+    ("table", lambda answer: answer["minibatch"] == 0 and answer["columns"]["ad"]["data"][:3] == [0, 1, 2]),
     ("train", lambda answer: answer["directory"] == "models/click_1"),
     ("predict", lambda answer: answer["directory"] == "predictions/new"),
     ("metrics", lambda answer: answer[0]["name"] == "ahead" and 0 < answer[0]["auc"] < 1),

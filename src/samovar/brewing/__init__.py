@@ -6,7 +6,8 @@ brew ─▶ sources, formats.csv: scan ─▶ plan ─▶ engines.duckdb: sort �
 """
 
 from samovar.brewing import text
+from samovar.brewing.converters import Converter
 from samovar.brewing.plan import TableConfig
 from samovar.brewing.steps import format_tensor_table, infer_converters, map_date_field
 
-__all__ = ["TableConfig", "format_tensor_table", "infer_converters", "map_date_field", "text"]
+__all__ = ["Converter", "TableConfig", "format_tensor_table", "infer_converters", "map_date_field", "text"]

@@ -201,7 +201,7 @@ def _minibatch_answer(table: "Table", number: int) -> dict[str, Any]:
     record = next(table.read(start=number, stop=number + 1))
     hour = None if record.hour is None else show_hour(record.hour)
     values = {name: _to_lists(value) for name, value in record.items()}
-    return {"row": number, "hour": hour, "examples": record.num_examples, "columns": values}
+    return {"minibatch": number, "hour": hour, "examples": record.num_examples, "columns": values}
 
 
 def _to_lists(value: Any) -> Any:

@@ -51,7 +51,7 @@ def train_model(
         log_path: A folder for a TensorBoard file with the loss, the policies and the metrics; `~` is expanded. Several
             runs may share it.
         checkpoints_path: A folder for checkpoints and metrics, one per run; `~` is expanded. It is a result directory,
-            so `samovar list` and `samovar plot` read it.
+            so `samovar ls` and `samovar plot` read it.
         validate: A function without arguments that returns metrics by name. It is called after each epoch with the
             model in evaluation mode; random numbers that it draws do not affect training.
         seed: The seed of the minibatches. By default it is drawn, and kept in `checkpoints_path`. Call
