@@ -3,9 +3,9 @@ it departs, and whether it arrived more than 15 minutes late.
 
 python make_log.py [--until 2013-05-01]     writes flights.parquet
 
-Each row has two times. `leaves` is the scheduled departure, when a prediction is wanted. `known` is 15 minutes after the
-scheduled arrival, when it is known whether the flight is late. The model learns in the order of `known` and predicts in
-the order of `leaves`, so it never learns from a flight that is still in the air.
+Each row has two times. `leaves` is the scheduled departure, when a prediction is wanted. `known` is 15 minutes after
+the scheduled arrival, when it is known whether the flight is late. The model learns in the order of `known`
+and predicts in the order of `leaves`, so it never learns from a flight that is still in the air.
 
 Flights that never arrived (cancelled, diverted: 9,430 of 336,776) are left out: they have no delay, and most
 have no tail number, so its absence would leak the outcome.
