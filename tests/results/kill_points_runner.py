@@ -106,7 +106,7 @@ def fails_clearly(root: Path, disk: FailingDisk, where: str) -> bool:
         try:
             rehearsal.run_here(root, disk)
         except StoreError as error:
-            os._exit(3 if "could not" in str(error) or "vanished" in str(error) else 4)
+            os._exit(3 if "could not" in str(error) or "is missing" in str(error) else 4)
 
     code = rehearsal.in_child(run)
     assert code in (0, 3), where

@@ -101,7 +101,7 @@ def test_another_table_in_the_place_of_a_followed_one_is_refused(quick_path: Pat
     shutil.move(quick_path / "other", quick_path / "clicks")
     ended = child.wait()
     assert ended.code == 2, ended.output
-    assert "is another table now" in ended.output or "vanished" in ended.output or "nothing there" in ended.output
+    assert "is another table now" in ended.output or "is missing" in ended.output or "nothing there" in ended.output
 
 
 def _next_uri(out: Path) -> int:

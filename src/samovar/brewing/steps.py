@@ -1,7 +1,6 @@
 """`map_date_field`: raw rows → a Parquet file sorted by time, with the two date columns that brewing goes by."""
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +27,7 @@ from samovar.brewing.recipe import TextOptions, parse_size
 from samovar.brewing.sources import PathLike, Source, find_source, no_rows
 from samovar.errors import ConfigError, Conflict
 from samovar.hours import parse_range
+from samovar.store.disk import publish
 from samovar.tables.cell import Compression
 
 _ROWS_PER_GROUP = 1 << 16
@@ -72,17 +72,15 @@ def _without_places(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 def _write_parquet(result: Path, batches: Iterator[pa.RecordBatch], source: Source) -> None:
     """The file appears whole, or not at all."""
-    unfinished = result.with_name(f".{result.name}.{os.getpid()}")
     first = next(batches, None)
     if first is None:
         raise no_rows([source])
-    try:
-        with parquet.ParquetWriter(unfinished, first.schema, compression="zstd") as writer:
-            for rows in _row_groups(itertools.chain([first], batches)):
-                writer.write_table(rows)
-        os.replace(unfinished, result)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with (
+        publish(result, replace=False) as file,
+        parquet.ParquetWriter(file.path, first.schema, compression="zstd") as writer,
+    ):
+        for rows in _row_groups(itertools.chain([first], batches)):
+            writer.write_table(rows)
 
 
 def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

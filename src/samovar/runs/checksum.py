@@ -21,10 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import BadInput, StoreError
+from samovar.errors import AlreadyExists, BadInput, StoreError
 from samovar.native import FileList, list_files, stamps_of
 from samovar.native.files import CTIME, NUM_STAMPS, SIZE
 from samovar.runs.index import keep_arrays, load_arrays, map_many
+from samovar.store.disk import publish
 
 DIGEST_BYTES = 32
 _BLOCK_BYTES = 1 << 20
@@ -124,12 +125,12 @@ def digest_of(digests: Mapping[str, str]) -> str:
 def write_list(path: Path, digests: Mapping[str, str]) -> None:
     """A list is never overwritten: it is what later ones are compared with."""
     try:
-        with path.open("xb") as file:
+        with publish(path, replace=False) as file:
             file.write(to_text(digests))
-    except FileExistsError:
+    except AlreadyExists:
         raise BadInput(f"{path}: exists already; expected a new name: give another, or remove it first") from None
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}; expected a place for the list: give another") from None
+    except StoreError as error:
+        raise BadInput(str(error)) from None
 
 
 def read_list(path: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,10 +33,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import CorruptData, SamovarError
+from samovar.errors import CorruptData, SamovarError, StoreError
 from samovar.native import stamps_of
 from samovar.native.files import CTIME
 from samovar.signals import NUMBERS
+from samovar.store.disk import publish
 
 
 @contextmanager
@@ -102,14 +103,12 @@ def keep_arrays(purpose: str, key: str, arrays: Arrays) -> None:
     folder = _own_folder()
     if folder is None:
         return
-    target = _file(folder, purpose, key)
-    scratch = target.with_suffix(f".{os.getpid()}")
-    try:
-        with scratch.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        scratch.replace(target)
-    except OSError:
-        scratch.unlink(missing_ok=True)
+    with (
+        suppress(StoreError),
+        publish(_file(folder, purpose, key), durable=False) as file,
+        file.path.open("wb") as output,  # numpy would add .npz to a name
+    ):
+        np.savez(output, allow_pickle=False, **arrays)
 
 
 def _file(folder: Path, purpose: str, key: str) -> Path:

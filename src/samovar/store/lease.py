@@ -84,8 +84,8 @@ class Lease:
         attributes = self._store.attributes(self._directory)
         if attributes.version == 0:
             raise StoreError(
-                f"{self._name}: vanished while {self.holder} worked in it; expected its "
-                "attributes to be there: bring it back (was it moved, or its disk unmounted?) and start again"
+                f"{self._name}: the folder is missing while {self.holder} works in it. "
+                "Was it moved, or its disk unmounted? Bring it back and start again"
             )
         current = attributes.values.get(LEASE, {})
         if current.get("epoch") != self.epoch:

@@ -35,15 +35,13 @@ from samovar.store.base import (
     split_file,
     split_path,
 )
-from samovar.store.disk import Disk, store_error
-from samovar.store.heartbeat import LocalHeartbeat, ScratchNames, judge
+from samovar.store.disk import Disk, PendingFile, store_error
+from samovar.store.heartbeat import LocalHeartbeat, judge
+from samovar.store.process import ScratchNames, abandoned_files
 
 # A stale holder could win a number that was already taken and removed again. It then finds newer numbers, and
 # knows, as long as more versions are kept than pass between its link and its look.
 KEPT_VERSIONS = 64
-
-# A large file goes to the disk while it is being written, in steps of this size; the fsync then finds little to do.
-_WRITEBACK_BYTES = 32 << 20
 
 
 class LocalStore(Store):
@@ -206,8 +204,8 @@ class LocalStore(Store):
             for folder, _, _ in os.walk(self.root):
                 self._disk.fsync_folder(Path(folder))  # a killed process may have left names that are not durable
             left = [
-                *self._names.left_by_the_dead(self._own / "tmp"),
-                *self._names.left_by_the_dead(self._own / "locks"),
+                *abandoned_files(self._own / "tmp", include_other_machines=True),
+                *abandoned_files(self._own / "locks", include_other_machines=True),
             ]
             open_ends = self._own / "open"
             for path in [*left, *(sorted(open_ends.iterdir()) if open_ends.is_dir() else [])]:
@@ -232,31 +230,22 @@ class LocalStore(Store):
                 raise
         self._disk.fsync_folder(folder.parent)
 
-    def scratch(self) -> tuple[Path, int]:
-        """A new file in the making and its descriptor."""
+    def new_file(self) -> PendingFile:
         folder = self._own / "tmp"
         self.make_folder(folder)
-        path = folder / self._names.next()
-        return path, self._disk.create(path)
+        return PendingFile(folder / self._names.next(), self._disk)
 
     def _link_new(self, target: Path, data: bytes) -> bool:
-        """Put a small durable file in place; False if there is one already."""
-        scratch, descriptor = self.scratch()
+        """Put a small durable file in place; False if the name is taken."""
+        file = self.new_file()
         try:
-            try:
-                self._disk.write_all(descriptor, data)
-                self._disk.fsync(descriptor)
-            finally:
-                self._disk.close(descriptor)
-            try:
-                self._disk.link(scratch, target)
-            except FileExistsError:
-                return False
-            self._disk.fsync_folder(target.parent)
-            return True
+            file.write(data)
+            file.publish(target, replace=False)
+        except FileExistsError:
+            return False
         finally:
-            with suppress(OSError):  # the sweep takes what could not be removed now
-                self._disk.unlink(scratch)
+            file.discard()
+        return True
 
     @contextmanager
     def _translated(self, verb: str, path: str) -> Iterator[None]:
@@ -345,53 +334,35 @@ def _decode_attributes(path: Path, version: int) -> Attributes:
 class _LocalWriter(Writer):
     def __init__(self, store: LocalStore, path: str, target: Path, guard: Guard | None) -> None:
         self._store = store
-        self._disk = store._disk
         self._path = path
         self._target = target
         self._guard = guard
-        with store._translated("create", path):
-            self._scratch, self._descriptor = store.scratch()
         self._is_open = True
-        self._size = 0
-        self._started = 0  # up to here the disk was told to begin
+        with store._translated("create", path):
+            self._file = store.new_file()
 
     def write(self, data: bytes | memoryview) -> None:
         try:
             with self._store._translated("write", self._path):
-                self._disk.write_all(self._descriptor, data)
-                self._size += memoryview(data).nbytes
-                if self._size - self._started >= _WRITEBACK_BYTES:
-                    self._disk.start_writeback(self._descriptor, self._started, self._size - self._started)
-                    self._started = self._size
+                self._file.write(data)
         except BaseException:
             self.abort()
             raise
 
     def close(self) -> None:
-        if not self._is_open:
-            return
-        try:
+        if self._is_open:
+            self._is_open = False
             with self._store._translated("write", self._path):
-                self._disk.fsync(self._descriptor)
-                self._store.make_folder(self._target.parent)
-                if self._guard is not None:
-                    self._guard()  # after the slow part
-                self._disk.replace(self._scratch, self._target)
-                self._disk.fsync_folder(self._target.parent)
-        except BaseException:
-            self.abort()
-            raise
-        self._is_open = False
-        self._disk.close(self._descriptor)
+                self._file.publish(self._target, replace=True, before=self._prepare)
+
+    def _prepare(self) -> None:
+        self._store.make_folder(self._target.parent)
+        if self._guard is not None:
+            self._guard()
 
     def abort(self) -> None:
-        if not self._is_open:
-            return
         self._is_open = False
-        with suppress(OSError):  # we are here because of another error: that one is told
-            self._disk.close(self._descriptor)
-        with suppress(OSError):
-            self._disk.unlink(self._scratch)
+        self._file.discard()
 
 
 class _LocalTail(Tail):
