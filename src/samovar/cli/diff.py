@@ -10,7 +10,7 @@ from rich.table import Table
 from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
 from samovar.cli.rows import save_text
-from samovar.config import Diff, to_csv
+from samovar.config import Diff
 from samovar.config.diff import show_value
 from samovar.runs.diff import against_baseline, compare_targets, put_first, summarize
 from samovar.runs.find import find_targets
@@ -47,14 +47,14 @@ def diff(
     if baseline is not None:
         found = against_baseline(found)
     if csv is not None:
-        save_text(csv, to_csv(found))
+        save_text(csv, found.to_csv())
     if as_json:
         values = {key: dict(zip(found.names, row, strict=True)) for key, row in found.rows.items()}
         print_json({"names": found.names, "differences": values})
     elif csv is not None:
         return
     elif not sys.stdout.isatty():
-        print(to_csv(found), end="")
+        print(found.to_csv(), end="")
     elif not found:
         print("no difference")
     else:

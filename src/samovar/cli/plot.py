@@ -8,7 +8,8 @@ import typer
 
 from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
-from samovar.cli.rows import save_text, to_csv
+from samovar.cli.rows import save_text
+from samovar.config import format_csv
 
 
 def plot(
@@ -41,7 +42,7 @@ def plot(
     columns = ("run", "metric", "step", "value")
     pictures = {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
     if csv is not None:
-        save_text(csv, to_csv(columns, points))
+        save_text(csv, format_csv(columns, points))
     if pictures:
         from samovar.runs.pictures import save_panels
 
@@ -52,7 +53,7 @@ def plot(
     if csv is not None or pictures:
         return
     if not sys.stdout.isatty():
-        print(to_csv(columns, points), end="")
+        print(format_csv(columns, points), end="")
         return
     console = open_console()
     for panel in panels:

@@ -1,7 +1,5 @@
 """Rows as a command prints them: a table on a terminal, CSV when piped, a CSV file or JSON when asked."""
 
-import csv
-import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from rich.table import Table
 
 from samovar.cli.answer import print_json
 from samovar.cli.console import open_console
-from samovar.config.diff import show_value
+from samovar.config import format_csv
 from samovar.errors import BadInput
 
 
@@ -25,13 +23,13 @@ def print_rows(
 ) -> None:
     """`show` is how people read a value of a column; programs get it as it is."""
     if csv_file is not None:
-        save_text(csv_file, to_csv(columns, rows))
+        save_text(csv_file, format_csv(columns, rows))
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     elif csv_file is not None:
         return
     elif not sys.stdout.isatty():
-        print(to_csv(columns, rows), end="")
+        print(format_csv(columns, rows), end="")
     else:
         table = Table(*columns)
         for row in rows:
@@ -51,11 +49,3 @@ def writing_to(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}; expected a place to write to: give another") from None
-
-
-def to_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(map(show_value, row) for row in rows)
-    return text.getvalue()

@@ -7,7 +7,8 @@ import typer
 
 from samovar.cli.answer import Json, print_json
 from samovar.cli.console import open_console
-from samovar.cli.rows import save_text, to_csv
+from samovar.cli.rows import save_text
+from samovar.config import format_csv
 from samovar.config.values import MISSING
 
 _MOST_LEAVES = 40
@@ -45,7 +46,7 @@ def tree(
         for name in leaf.names
     ]
     if csv is not None:
-        save_text(csv, to_csv(columns, rows))
+        save_text(csv, format_csv(columns, rows))
     if pictures:
         from samovar.runs.pictures import save_dendrogram
 

@@ -1,7 +1,7 @@
 """Configs: read, overridden, checked, compared, and read by code under the eye of a ledger. Knows no section of any
 command: each room has the schema of its own."""
 
-from samovar.config.diff import Diff, flat_diff, flatten, to_csv
+from samovar.config.diff import Diff, flat_diff, flatten, format_csv
 from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config
 from samovar.config.identity import FREE_KEYS, Comparison, compare
 from samovar.config.params import ChangedDefault, Ledger, Params, changed_defaults
@@ -22,9 +22,9 @@ __all__ = [
     "dump_config",
     "flat_diff",
     "flatten",
+    "format_csv",
     "merge",
     "parse_config",
     "parse_override",
     "read_config",
-    "to_csv",
 ]

@@ -50,6 +50,10 @@ class Diff:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
+    def to_csv(self) -> str:
+        """One line per key, one column per config."""
+        return format_csv(["key", *self.names], ([key, *row] for key, row in self.rows.items()))
+
 
 def flat_diff(configs: Mapping[str, Mapping[str, Any]], ignore: Iterable[str] = ()) -> Diff:
     """`ignore` names keys or whole sections; `*.name` is that key at any depth."""
@@ -78,18 +82,17 @@ def _is_uniform(row: list[Any]) -> bool:
     return all(same(first, value) for value in row)
 
 
-def to_csv(diff: Diff) -> str:
-    """A header of names, then a line per key."""
+def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A header and one line per row; values are shown by `show_value`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["key", *diff.names])
-    for key, row in diff.rows.items():
-        writer.writerow([key, *map(show_value, row)])
+    writer.writerow(columns)
+    writer.writerows(map(show_value, row) for row in rows)
     return text.getvalue()
 
 
 def show_value(value: Any) -> str:
-    """Strings as they are, other values as JSON, missing empty."""
+    """A string as it is, `MISSING` as an empty string, any other value as JSON."""
     if value is MISSING:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -6,15 +6,13 @@ A name is that of measures.py, but for shifts, which count together: `loss`, `ah
 `:max` say which of its values counts. Evaluations are means over all examples, all else is the last value.
 """
 
-import csv
 import io
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from samovar.config import flat_diff, read_config
-from samovar.config.diff import show_value
+from samovar.config import flat_diff, format_csv, read_config
 from samovar.config.identity import without_parent
 from samovar.errors import BadInput, NotAResult
 from samovar.results import ResultDirectory, open_directory, read_log
@@ -113,14 +111,12 @@ class Table:
     metrics: Sequence[str]
 
     def to_csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["part", "state", *self.changed, *self.metrics])
+        lines = []
         for row in self.rows:
             measured = (row.metrics[name] for name in self.metrics)
             shown = ("" if value is None else repr(value) for value in measured)
-            writer.writerow([row.name, row.state, *(show_value(row.values[key]) for key in self.changed), *shown])
-        return text.getvalue()
+            lines.append([row.name, row.state, *(row.values[key] for key in self.changed), *shown])
+        return format_csv(["part", "state", *self.changed, *self.metrics], lines)
 
     def to_png(self) -> bytes:
         """A panel a metric, a point a part."""
