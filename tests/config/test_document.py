@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.document import dump_config, parse_config, read_config
+from samovar.config.document import dump_config, parse_config, read_config, resolve_path
 from samovar.errors import ConfigError
 
 scalars = (
@@ -118,3 +118,18 @@ def test_only_an_object_can_be_a_config(text: str, found: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(text, "model.json")
     assert str(caught.value) == (f'model.json: found {found}, expected an object at the top: write {{"key": value, …}}')
+
+
+def test_a_relative_path_starts_at_the_configs_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert resolve_path("data/x", Path("here")) == Path("here/data/x")
+    assert resolve_path("/data/x", Path("here")) == Path("/data/x")
+    assert resolve_path("~/x", Path("here")) == Path("/home/me/x")
+    assert resolve_path("~/x", Path("here"), symlinks="keep") == Path("/home/me/x")
+
+
+def test_symbolic_links_are_kept_or_followed(tmp_path: Path) -> None:
+    (tmp_path / "real" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/inner")
+    assert resolve_path("../link/x", tmp_path / "other", symlinks="keep") == tmp_path / "link/x"
+    assert resolve_path("link/x", tmp_path, symlinks="follow") == (tmp_path / "real/inner/x").resolve()

@@ -6,7 +6,6 @@ segments/000001/…       the rows
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,7 +19,7 @@ from samovar.brewing.plan import BrewPlan, find_recipe_sources, prepare_recipe
 from samovar.brewing.progress import Progress
 from samovar.brewing.recipe import Recipe
 from samovar.brewing.sources import Source, fingerprint, no_rows
-from samovar.config import flatten
+from samovar.config import flatten, resolve_path
 from samovar.errors import BadInput, ConfigError, Conflict, SamovarError
 from samovar.hours import HOUR_SECONDS, show_hour
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
@@ -304,15 +303,12 @@ def _lineage(job: Job, fingerprints: Mapping[str, Any]) -> list[LineageSource]:
 def _with_paths(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The recipe with whole paths, so that it can be brewed again from anywhere."""
     listed = config["source"]
-    source = _whole(listed, folder) if isinstance(listed, str) else [_whole(each, folder) for each in listed]
-    whole = {**config, "source": source}
+    patterns = [listed] if isinstance(listed, str) else listed
+    paths = [str(resolve_path(each, folder, symlinks="keep")) for each in patterns]
+    whole = {**config, "source": paths[0] if isinstance(listed, str) else paths}
     if config.get("tables"):
         whole["tables"] = [_with_paths(table, folder) for table in config["tables"]]
     return whole
-
-
-def _whole(path: str, folder: Path) -> str:
-    return os.path.abspath(folder / Path(path).expanduser())
 
 
 def _digest(value: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from samovar.config import resolve_path
 from samovar.errors import BadInput
 from samovar.native import Hasher
 
@@ -84,7 +85,7 @@ def fingerprint(path: Path, watch: Callable[[int], None] = lambda num_bytes: Non
 
 
 def _expand(pattern: str, folder: Path) -> list[Path]:
-    whole = os.path.abspath(folder / Path(pattern).expanduser())
+    whole = str(resolve_path(pattern, folder, symlinks="keep"))
     if os.path.isfile(whole):
         return [Path(whole)]
     if os.path.isdir(whole):

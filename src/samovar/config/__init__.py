@@ -2,7 +2,7 @@
 command: each room has the schema of its own."""
 
 from samovar.config.diff import Diff, flat_diff, flatten, format_csv
-from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config
+from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config, resolve_path
 from samovar.config.identity import FREE_KEYS, Comparison, compare
 from samovar.config.params import ChangedDefault, Ledger, Params, changed_defaults
 from samovar.config.schema import Schema
@@ -27,4 +27,5 @@ __all__ = [
     "parse_config",
     "parse_override",
     "read_config",
+    "resolve_path",
 ]

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samovar.config.diff import flatten
 from samovar.config.strict_json import parse_json
@@ -36,6 +36,21 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
         found = f"found byte 0x{data[error.start]:02x} at offset {error.start}"
         raise ConfigError(f"{file}: {found}, expected UTF-8 text: save it as UTF-8") from None
     return parse_config(text, str(file))
+
+
+def resolve_path(path: str, folder: Path, symlinks: Literal["keep", "follow"] | None = None) -> Path:
+    """The file or folder that a config names: `~` is the home folder, a relative path starts at the config's folder.
+
+    Args:
+        path: The path as the config has it.
+        folder: The folder of the config file.
+        symlinks: "keep" and "follow" make the path absolute; "follow" also replaces symbolic links by their targets.
+            None only joins: the path stays relative if `folder` is.
+    """
+    joined = folder / Path(path).expanduser()
+    if symlinks is None:
+        return joined
+    return joined.resolve() if symlinks == "follow" else Path(os.path.abspath(joined))
 
 
 def parse_config(text: str, where: str) -> Tree:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
+from samovar.config.document import resolve_path
 from samovar.config.values import MISSING, Tree, covers, describe
 from samovar.errors import ConfigError
 
@@ -31,7 +32,7 @@ def named_place(config: Path, tree: Mapping[str, Any], keys: Sequence[str] = DIR
     if config.name == _KEPT and config.with_name("status.json").exists():
         return config.parent  # the config that a directory keeps is that directory's, also when it was copied
     named = next((tree[key] for key in keys if isinstance(tree.get(key), str)), config.stem)
-    return config.parent / Path(named).expanduser()
+    return resolve_path(named, config.parent)
 
 
 PARENT: Final = "cloned_from"

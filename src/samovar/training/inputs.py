@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from samovar.config import resolve_path
 from samovar.config.values import nearest
 from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
 from samovar.results import ResultDirectory, Source, open_directory
@@ -173,7 +174,7 @@ class TableOpener:
 
     def path(self, text: str) -> Path:
         """Relative to the config file."""
-        return (self._folder / Path(text).expanduser()).resolve()
+        return resolve_path(text, self._folder, symlinks="follow")
 
     def open(self, key: str, text: str) -> tuple[Path, Table]:
         path, pinned = self.path(text), self._pinned.get(key)
