@@ -97,7 +97,7 @@ def press_again_and_again(process: subprocess.Popen[str]) -> str:
 
 def check_last_words(said: str, words: Sequence[str]) -> None:
     assert "Traceback" not in said
-    command = said.splitlines()[-1].partition("to go on: ")[2]
+    command = said.splitlines()[-1].partition("to continue: ")[2]
     assert command.endswith(" ".join(words)), said
 
 
@@ -273,4 +273,4 @@ main()
         process.send_signal(signal.SIGINT)
         said = process.communicate()[1]
     assert process.returncode == 130
-    assert said == "interrupted (SIGINT); to go on: samovar ls\n"
+    assert said == "interrupted (SIGINT); to continue: samovar ls\n"

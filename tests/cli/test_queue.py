@@ -123,7 +123,7 @@ def test_a_worker_with_a_real_training_is_stopped_and_the_training_goes_on(folde
             os.kill(worker.pid, signal.SIGTERM)
         assert worker.wait() == 75, (folder / "worker.log").read_text()
     said = (folder / "worker.log").read_text()
-    assert "back in the queue and goes on from its snapshot\nto go on: " in said
+    assert "back in the queue and goes on from its snapshot\nto continue: " in said
     assert said.endswith(" -m samovar worker\n")
     [job] = json.loads(ok(folder, "queue", "ls", "--json"))
     assert (job["state"], job["attempts"], job["exit_code"]) == ("waiting", 0, 75)

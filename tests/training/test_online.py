@@ -332,7 +332,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"train_data.targets": ["click"]}, "train_data.targets: {clicks} has no column 'click'"),
     ({"train_data.start_date": "2022-01-01T00:00"}, "outside {clicks}, which has 2021-01-01T00:00 to 2021-01-01T06:00"),
     ({"train_data.end_date": "2020-01-01T00:00"}, "are outside {clicks}"),
-    ({"train_data.start_date": "2021-01-01T00:30"}, "is inside an hour, expected a whole hour"),
+    ({"train_data.start_date": "2021-01-01T00:30"}, "must be a whole hour"),
     ({"train_data.start_date": "soon"}, "date 'soon': cannot be read"),
     ({"train_data.table": "clacks"}, "clacks: nothing there"),
     ({"train_data.tabel": "clicks"}, "did you mean 'train_data.table'"),

@@ -34,7 +34,7 @@ from samovar.cli.verify_resume import verify_resume
 from samovar.cli.why import why
 from samovar.cli.worker import worker
 from samovar.errors import SamovarError, Stopped
-from samovar.signals import how_to_go_on
+from samovar.signals import how_to_continue
 
 app = typer.Typer(
     name="samovar",
@@ -87,5 +87,5 @@ def main() -> None:
             console.print("error:", style="bold red", end=" ")
         console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]))
         if is_stop:
-            console.print(how_to_go_on())
+            console.print(how_to_continue())
         sys.exit(error.exit_code)

@@ -5,7 +5,7 @@ to say. Knows no commands.
 import os
 import sys
 
-from samovar.signals import StopRequest, end_quietly, how_to_go_on
+from samovar.signals import StopRequest, end_quietly, how_to_continue
 
 _SPINS = "20000"  # about 1 ms; the default is over 10 ms on a CPU whose `pause` is long. 2000 is 8 % slower
 
@@ -23,7 +23,7 @@ def main() -> None:
         # Whatever a library made of the interrupt. Who ended well all the same heard it too late.
         if not request.count or (isinstance(error, SystemExit) and not error.code):
             raise
-        print(f"interrupted ({request.reason}); {how_to_go_on()}", file=sys.stderr)
+        print(f"interrupted ({request.reason}); {how_to_continue()}", file=sys.stderr)
         sys.exit(request.exit_code)
     finally:
         end_quietly()
