@@ -56,7 +56,7 @@ def test_a_diff_is_sorted_and_shows_only_keys_that_differ(configs: list[dict[str
 
 
 @given(trees)
-def test_the_order_of_keys_is_no_difference(tree: dict[str, Any]) -> None:
+def test_the_order_of_keys_makes_no_difference(tree: dict[str, Any]) -> None:
     backwards = dict(reversed(tree.items()))
     assert not flat_diff({"one": tree, "other": backwards})
 
@@ -90,7 +90,7 @@ def test_the_top_of_a_flat_config_may_have_a_path() -> None:
     assert flatten({"lr": 1}, "model") == {"model.lr": 1}
 
 
-def test_missing_is_told_from_null_and_one_from_true() -> None:
+def test_missing_differs_from_null_and_one_from_true() -> None:
     configs: dict[str, dict[str, Any]] = {
         "a": {"x": None, "one": 1, "nan": nan, "same": {"y": 1}},
         "b": {"one": 1.0, "nan": nan, "same": {"y": 1}},

@@ -69,5 +69,5 @@ def test_a_range_that_cannot_be_drawn_from_is_told(values: dict[str, Any], messa
 
 
 def test_an_unknown_key_is_told_with_the_nearest() -> None:
-    with pytest.raises(UnknownKey, match="did you mean 'grid'"):
+    with pytest.raises(UnknownKey, match="Did you mean 'grid'"):
         changes(gird={})

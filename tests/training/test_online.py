@@ -335,7 +335,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"train_data.start_date": "2021-01-01T00:30"}, "must be a whole hour"),
     ({"train_data.start_date": "soon"}, "date 'soon': cannot be read"),
     ({"train_data.table": "clacks"}, "clacks: nothing there"),
-    ({"train_data.tabel": "clicks"}, "did you mean 'train_data.table'"),
+    ({"train_data.tabel": "clicks"}, "Did you mean 'train_data.table'"),
     ({"model.lrr": 1}, "model.lrr: the script read no such key"),
     ({"follow": True}, "is finished and never grows"),
     (evaluation(shifts=[0]), "shifts[0]"),

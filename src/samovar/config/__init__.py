@@ -1,5 +1,5 @@
-"""Configs: read, overridden, checked, compared, and read by code under the eye of a ledger. Knows no section of any
-command: each room has the schema of its own."""
+"""Configs: reading, overriding, checking, comparing, and recording which parameters code reads. Knows no section of any
+command: each room has its own schema."""
 
 from samovar.config.diff import Diff, flat_diff, flatten, format_csv
 from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config, resolve_path
