@@ -89,7 +89,7 @@ def test_the_contract_finds_a_state_that_is_not_restored() -> None:
             pass
 
     with pytest.raises(AssertionError):
-        CallbackContract().test_a_run_cut_anywhere_goes_on_to_the_same_state(Forgetful, 3)
+        CallbackContract().test_a_run_resumed_anywhere_ends_in_the_same_state(Forgetful, 3)
 
 
 def test_the_contract_finds_a_callback_that_changes_the_model() -> None:
@@ -99,4 +99,4 @@ def test_the_contract_finds_a_callback_that_changes_the_model() -> None:
                 weights.data.add_(1)
 
     with pytest.raises(AssertionError):
-        CallbackContract().test_a_run_with_it_ends_with_the_same_model_as_one_without(Meddler)
+        CallbackContract().test_it_does_not_change_the_model_that_a_run_makes(Meddler)

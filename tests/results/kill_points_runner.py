@@ -75,7 +75,7 @@ def power_loss(folder: Path, tries: str) -> dict[str, int]:
         power = PowerLoss(folder / "recorded")
         for number, event in enumerate(disk.events):
             power.apply(*event)
-            power.materialise(folder / "lost", random.Random(f"{attempt} {number}"))
+            power.write_survivors(folder / "lost", random.Random(f"{attempt} {number}"))
             go_on(folder / "lost", straight, f"power loss after operation {number}: {event[0]}")
             losses += 1
     return {"losses": losses}

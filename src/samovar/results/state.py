@@ -26,7 +26,7 @@ import numpy as np
 from samovar.errors import BadInput, CorruptData, NotAResult
 from samovar.results.arrays import Array, ArraysFile, as_array, write_arrays
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
-from samovar.store import Guard, Store
+from samovar.store import Fence, Store
 from samovar.store.disk import Disk, publish
 
 Json = Any
@@ -169,15 +169,15 @@ TREE_FILE = "state.json"
 ARRAYS_FILE = "arrays.safetensors"
 
 
-def write_state(store: Store, prefix: str, tree: object, guard: Guard | None = None) -> dict[str, FileRecord]:
+def write_state(store: Store, prefix: str, tree: object, fence: Fence | None = None) -> dict[str, FileRecord]:
     """Write a tree; gives the records of its files by path. It does not count until somebody commits them."""
     node, arrays = encode_tree(tree)
-    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", guard) as writer:
+    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", fence) as writer:
         write_arrays(writer, arrays)
     text = json.dumps({"format": STATE_FORMAT, "tree": node}, allow_nan=False).encode()
     return {
         f"{prefix}/{ARRAYS_FILE}": writer.record,
-        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, guard),
+        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, fence),
     }
 
 

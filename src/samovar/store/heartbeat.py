@@ -21,6 +21,8 @@ _FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, len, pi
 
 
 class LocalHeartbeat(Heartbeat):
+    """The lock file of this process."""
+
     def __init__(self, path: Path, disk: Disk) -> None:
         self._path = path
         self._disk = disk
@@ -33,39 +35,39 @@ class LocalHeartbeat(Heartbeat):
         }
 
     def beat(self) -> None:
-        with suppress(OSError):  # a heartbeat that cannot be shown is a silent one: others judge it so
+        with suppress(OSError):  # to others it is then silent, which is right
             self._disk.touch(self._descriptor)
 
-    def drop(self) -> None:
+    def stop(self) -> None:
         with suppress(OSError):
             self._disk.unlink(self._path)
         with suppress(OSError):
             self._disk.close(self._descriptor)
 
 
-def judge(folder: Path, record: Mapping[str, Json], now: float) -> Liveness:
-    """Alive, silent or dead: what a heartbeat's record and its lock file tell."""
+def find_liveness(folder: Path, record: Mapping[str, Json], now: float) -> Liveness:
+    """Whether a process is alive, from its heartbeat's record and its lock file."""
     process = ProcessName(**record["process"])
     path = folder / record["file"]
     try:
         stat = path.stat()
     except OSError:
-        return "dead"  # released, swept, or never copied along
+        return "dead"  # released, swept, or not copied with the directory
     if stat.st_ino != record["inode"]:
-        return "dead"  # a copy of the directory: the lease stayed with the original
-    if not _has_sign_of_life(path, process):
+        return "dead"  # a copied directory: the lease belongs to the original
+    if not _shows_life(path, process):
         return "dead"
     return "alive" if now - stat.st_mtime <= LEASE_SECONDS else "silent"
 
 
-def _has_sign_of_life(path: Path, process: ProcessName) -> bool:
+def _shows_life(path: Path, process: ProcessName) -> bool:
     if process.is_this_process:
-        return True  # and we must not open the file
+        return True  # and its lock file must not be opened here
     if _is_locked(path):
         return True
     if process.can_be_seen:
         return process.is_running
-    # Another machine's lock may be invisible here, a container's or an earlier boot's is not: those are gone.
+    # The lock of another machine may be invisible here. That of a container or an earlier boot would be visible.
     return not process.is_on_this_machine
 
 
@@ -75,8 +77,8 @@ def _is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+        request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, request)
         return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
     finally:
         os.close(descriptor)

@@ -70,7 +70,7 @@ class TableFile:
     @property
     def stamp(self) -> Hashable | None:
         """Another one when somebody changed the file; None where that cannot be known."""
-        return self._store.stamp(self.entry.path)
+        return self._store.etag(self.entry.path)
 
     def _check_size(self) -> None:
         """Before anything is mapped: a mapped file that was cut would end the process."""

@@ -1,4 +1,4 @@
-"""What every callback must keep to. A new one passes by giving the fixture `make_callback`."""
+"""What every callback must do. A new one passes by providing the fixture `make_callback`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,14 +27,14 @@ class _Linear(torch.nn.Module):
 
 
 def make_learner() -> Learner:
-    """A small linear model with momentum, so that its optimizer has a state."""
+    """A small linear model. Its optimizer has momentum, so it has a state."""
     model = _Linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return Learner(model, optimizer, lambda output, targets: torch.nn.functional.mse_loss(output, targets["y"]))
 
 
 def make_uris() -> UriList:
-    """Hours of two minibatches each, and one without any."""
+    """Hours of two minibatches each, and one empty hour."""
     records: list[Record] = []
     uris = []
     for number in range(NUM_URIS):
@@ -49,14 +49,21 @@ def make_uris() -> UriList:
 
 
 class CallbackContract:
-    """Subclass it and give the fixture `make_callback`: a function that makes a new callback."""
+    """The contract of callbacks: subclass it and provide the fixture `make_callback`.
 
-    def test_a_run_with_it_ends_with_the_same_model_as_one_without(self, make_callback: Callable[[], Callback]) -> None:
+    Example:
+        >>> class TestMyCallback(CallbackContract):
+        ...     @pytest.fixture
+        ...     def make_callback(self):
+        ...         return MyCallback
+    """
+
+    def test_it_does_not_change_the_model_that_a_run_makes(self, make_callback: Callable[[], Callback]) -> None:
         alone, watched = _train([]), _train([make_callback()])
         for name, weights in alone.model.state_dict().items():
             assert torch.equal(weights, watched.model.state_dict()[name])
 
-    def test_its_state_is_plain_and_goes_through_a_snapshot(self, make_callback: Callable[[], Callback]) -> None:
+    def test_its_state_survives_a_snapshot(self, make_callback: Callable[[], Callback]) -> None:
         callback, other = make_callback(), make_callback()
         _train([callback])
         state = dict(callback.state_dict())
@@ -64,7 +71,7 @@ class CallbackContract:
         assert repr(dict(other.state_dict())) == repr(state)
 
     @pytest.mark.parametrize("cut", range(1, NUM_URIS))
-    def test_a_run_cut_anywhere_goes_on_to_the_same_state(
+    def test_a_run_resumed_anywhere_ends_in_the_same_state(
         self, make_callback: Callable[[], Callback], cut: int
     ) -> None:
         straight = _train([make_callback()])
