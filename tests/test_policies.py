@@ -1,4 +1,4 @@
-"""Policies: values by epoch, plateaus and stops, and states that go back whole."""
+"""Policies: values by epoch, plateaus and stops, and states that are restored exactly."""
 
 import json
 import math
@@ -53,7 +53,7 @@ def test_an_exponential_is_multiplied_every_epoch() -> None:
     assert " ".join(map(str, values(Exponential(initial=10, multiplier=0.5), 3))) == "10.0 5.0 2.5"
 
 
-def test_an_exponential_moves_in_whole_steps_unless_told_otherwise() -> None:
+def test_an_exponential_moves_in_whole_steps_by_default() -> None:
     assert values(Exponential(8, 0.25, step_length=2), 5) == [8, 8, 2, 2, 0.5]
     assert values(Exponential(8, 0.25, step_length=2, floordiv=False), 4) == [8, 4, 2, 1]
 
@@ -166,7 +166,7 @@ def test_a_run_whose_loss_explodes_is_stopped(losses: list[list[float]], stops_a
 @pytest.mark.parametrize("policy", [LossStop(2), DecreasingOnPlateau(1, 0.5, 1)])
 @pytest.mark.parametrize("losses", [None, [], np.zeros(0)])
 def test_an_epoch_without_losses_is_an_error_where_losses_matter(policy: Policy, losses: Any) -> None:
-    with pytest.raises(BadInput, match="epoch 3 finished without train losses"):
+    with pytest.raises(BadInput, match="epoch 3 has no train losses"):
         policy.epoch_finished(3, train_losses=losses)
 
 
@@ -222,7 +222,7 @@ def test_a_state_holds_what_changes_and_nothing_else(make: Callable[[], Policy],
 
 @pytest.mark.parametrize(("make", "names"), STATES)
 @given(losses=st.lists(st.floats(-5, 5), max_size=8), split=st.integers(0, 8))
-def test_a_policy_goes_on_from_its_state(
+def test_a_policy_continues_from_its_state(
     make: Callable[[], Policy], names: set[str], losses: list[float], split: int
 ) -> None:
     def run(policy: Policy, first: int, last: int) -> None:
@@ -251,31 +251,31 @@ def test_a_state_does_not_change_with_its_policy() -> None:
 @pytest.mark.parametrize("state", [{}, {"values": 1.0}])
 def test_a_state_with_missing_names_is_refused_whole(state: dict[str, Any]) -> None:
     policy = Exponential(10, 0.5)
-    with pytest.raises(BadInput, match=r"Exponential: found a state of .* expected \(value\)"):
+    with pytest.raises(BadInput, match=r"Exponential: the state has \(.*\) but must have \(value\)"):
         policy.load_state_dict(state)
     assert policy.state_dict() == {"value": 10.0}
 
 
 MISTAKES: list[tuple[Callable[[], Any], str]] = [
-    (lambda: Constant("1"), "Constant: value is '1'"),  # type: ignore[arg-type]  # mistake
-    (lambda: Constant(math.nan), "Constant: value is nan"),
-    (lambda: Exponential(1, 0.5, step_length=0), "Exponential: step_length is 0"),
-    (lambda: Exponential(1, 0.5, step_length=-1), "step_length is -1"),
-    (lambda: Exponential(1, -0.5), "multiplier is -0.5; expected a number, at least 0"),
+    (lambda: Constant("1"), "Constant: value must be a number, got '1'"),  # type: ignore[arg-type]  # mistake
+    (lambda: Constant(math.nan), "Constant: value must be a number, got nan"),
+    (lambda: Exponential(1, 0.5, step_length=0), "Exponential: step_length must be greater than 0, got 0"),
+    (lambda: Exponential(1, 0.5, step_length=-1), "step_length must be greater than 0, got -1"),
+    (lambda: Exponential(1, -0.5), "multiplier must be a number of at least 0, got -0.5"),
     (
         lambda: Exponential(1, 0.5, min_value=2, max_value=1),
-        "min_value is 2; expected no more than max_value",
+        "min_value must be at most max_value, which is 1, got 2",
     ),
-    (lambda: Schedule(1, {-1: 0.5}), "an epoch of epoch_to_multiplier is -1"),
-    (lambda: Schedule(1, {"3": 0.5}), "an epoch of epoch_to_multiplier is '3'"),  # type: ignore[dict-item]  # mistake
-    (lambda: Switch(1, {3: None}), r"epoch_to_value\[3\] is None"),  # type: ignore[dict-item]  # mistake
-    (lambda: LambdaEpoch(0.5), "LambdaEpoch: func is 0.5"),  # type: ignore[arg-type]  # mistake
-    (lambda: LambdaEpoch(lambda epoch: None), "value at epoch 0 is None"),  # type: ignore[arg-type, return-value]  # mistake
-    (lambda: DecreasingOnPlateau(1, 0.5, -1), "patience is -1; expected a whole number"),
-    (lambda: DecreasingOnPlateau(1, 0.5, 1.5), "patience is 1.5"),  # type: ignore[arg-type]  # mistake
-    (lambda: DecreasingOnPlateau(1, 0.5, 1, rtol=-1), "rtol is -1"),
-    (lambda: DecreasingOnPlateau(1, 0.5, 1, atol=-1), "atol is -1"),
-    (lambda: LossStop(0.5), "max_ratio is 0.5; expected a number, at least 1"),
+    (lambda: Schedule(1, {-1: 0.5}), "an epoch of epoch_to_multiplier must be an integer of at least 0, got -1"),
+    (lambda: Schedule(1, {"3": 0.5}), "an epoch of epoch_to_multiplier must be an integer .*, got '3'"),  # type: ignore[dict-item]  # mistake
+    (lambda: Switch(1, {3: None}), r"epoch_to_value\[3\] must be a number, got None"),  # type: ignore[dict-item]  # mistake
+    (lambda: LambdaEpoch(0.5), "LambdaEpoch: func must be a function of the epoch, got 0.5"),  # type: ignore[arg-type]  # mistake
+    (lambda: LambdaEpoch(lambda epoch: None), "value at epoch 0 must be a number, got None"),  # type: ignore[arg-type, return-value]  # mistake
+    (lambda: DecreasingOnPlateau(1, 0.5, -1), "patience must be an integer of at least 0, got -1"),
+    (lambda: DecreasingOnPlateau(1, 0.5, 1.5), "patience must be an integer of at least 0, got 1.5"),  # type: ignore[arg-type]  # mistake
+    (lambda: DecreasingOnPlateau(1, 0.5, 1, rtol=-1), "rtol must be a number of at least 0, got -1"),
+    (lambda: DecreasingOnPlateau(1, 0.5, 1, atol=-1), "atol must be a number of at least 0, got -1"),
+    (lambda: LossStop(0.5), "max_ratio must be a number of at least 1, got 0.5"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Seeds: what is derived never changes, state goes back exactly, and nobody else makes randomness."""
+"""Seeds: what is derived never changes, state is restored exactly, and no other module makes randomness."""
 
 import ast
 import random
@@ -115,7 +115,7 @@ def test_a_seed_means_what_the_libraries_mean_by_it() -> None:
 
 
 @given(st.integers(0, 3))
-def test_the_global_state_goes_back_exactly(num_drawn: int) -> None:
+def test_the_global_state_is_restored_exactly(num_drawn: int) -> None:
     seeds.set_seed(9)
     for _ in range(num_drawn):
         random.gauss(0, 1)  # every other call leaves a second number behind
@@ -145,7 +145,7 @@ def test_the_global_state_is_plain_values_arrays_and_tensors() -> None:
 
 def test_a_state_of_other_parts_is_refused() -> None:
     state = seeds.global_state()
-    with pytest.raises(BadInput, match="expected python, numpy, torch"):
+    with pytest.raises(BadInput, match="must have the parts python, numpy and torch"):
         seeds.set_global_state({"python": state["python"]})
 
 
@@ -159,7 +159,7 @@ def test_a_state_of_more_cuda_devices_is_refused_and_changes_nothing() -> None:
     assert draws() == expected
 
 
-def test_the_state_without_torch_says_nothing_of_torch() -> None:
+def test_without_torch_the_state_has_no_torch_part() -> None:
     program = """if True:
         import random, sys
         from samovar import seeds

@@ -1,4 +1,4 @@
-"""What is heard, and what is said of going on. How whole commands end stands in tests/cli/test_interrupts.py."""
+"""Requests to stop, and the command that continues. How whole commands end is in tests/cli/test_interrupts.py."""
 
 import os
 import signal
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from samovar.signals import NUMBERS, StopRequest, how_to_go_on
+from samovar.signals import NUMBERS, StopRequest, how_to_continue
 
 
-def test_one_request_that_comes_twice_counts_once() -> None:
+def test_a_request_that_arrives_twice_counts_once() -> None:
     request = StopRequest()
     assert not request.wait(0)
     assert [request.ask("SIGTERM"), request.ask("SIGTERM")] == [True, False]
@@ -19,7 +19,7 @@ def test_one_request_that_comes_twice_counts_once() -> None:
     assert (request.count, request.reason) == (1, "SIGTERM")
 
 
-def test_handlers_are_put_back() -> None:
+def test_earlier_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in NUMBERS]
     request = StopRequest()
     with request.asking():
@@ -35,7 +35,7 @@ class Stubborn:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_an_interrupt_that_python_ignores_comes_again() -> None:
+def test_an_interrupt_that_python_ignores_is_raised_again() -> None:
     def lose_it() -> None:
         Stubborn()
         signal.pause()
@@ -44,7 +44,7 @@ def test_an_interrupt_that_python_ignores_comes_again() -> None:
         lose_it()
 
 
-def test_a_thread_that_gets_no_signals_changes_none() -> None:
+def test_a_thread_other_than_the_main_one_changes_no_handlers() -> None:
     before = [signal.getsignal(number) for number in NUMBERS]
     inside: list[object] = []
 
@@ -58,15 +58,15 @@ def test_a_thread_that_gets_no_signals_changes_none() -> None:
     assert inside == before
 
 
-def test_the_command_is_told_as_it_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_to_continue_can_be_pasted_into_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "samovar"
     program.touch(mode=0o755)
     words = ["train", "a b.json", "--conf", '{"x": 1}']
     monkeypatch.setattr(sys, "argv", [str(program), *words])
     typed = """train 'a b.json' --conf '{"x": 1}'"""
-    assert how_to_go_on() == f"to go on: {program} {typed}"
+    assert how_to_continue() == f"to continue: {program} {typed}"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert how_to_go_on() == f"to go on: samovar {typed}"
+    assert how_to_continue() == f"to continue: samovar {typed}"
     monkeypatch.setattr(sys, "argv", ["/somewhere/samovar/__main__.py", *words])
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "samovar", *words])
-    assert how_to_go_on() == f"to go on: python -m samovar {typed}"
+    assert how_to_continue() == f"to continue: python -m samovar {typed}"

@@ -1,99 +1,111 @@
-"""Every error that Samovar raises on purpose, in one tree. Knows nothing of the rooms that raise them.
+"""Every error that Samovar raises on purpose, in one tree. Knows nothing of the code that raises them.
 
-    SamovarError                      exit code 1: something failed
-    ├── UserError                     exit code 2: the user can mend it
-    │   ├── ConfigError   (ValueError)   a config, override or recipe that cannot be used
-    │   │   └── UnknownKey (LookupError) a key that nothing knows; names the nearest one
-    │   ├── UnknownColumn (LookupError)  a table has no such column
-    │   ├── BadInput      (ValueError)   data or arguments of the wrong kind
-    │   ├── BadPath       (ValueError)   a path that would leave its store, or that no disk can hold
-    │   ├── NotAResult       (ValueError)   a directory or file that Samovar did not make
-    │   ├── Conflict      (ValueError)   the directory already belongs to another config or script
-    │   └── LeaseHeld                    somebody else works in this directory now
-    ├── StoreError                    a disk that is full, forbidden, broken or gone
-    │   ├── NotFound      (LookupError)  no such file in the store
-    │   ├── AlreadyExists                create-if-absent found a file
-    │   └── LeaseLost                    another process took the directory over: nothing more may be committed
-    ├── CorruptData           (ValueError)   bytes that are not the bytes that were written
-    ├── QueueUnavailable                     the queue's database cannot be reached, or is none
-    ├── Diverged          (ArithmeticError) a loss or a weight that is no finite number any more
-    └── Stopped                       exit code 75: stopped on request, can be resumed
+    SamovarError                            exit code 1: something failed
+    ├── UserError                           exit code 2: user error
+    │   ├── ConfigError    (ValueError)     a config, override or recipe that cannot be used
+    │   │   └── UnknownKey (LookupError)    a key that no schema has; suggests the nearest one
+    │   ├── UnknownColumn  (LookupError)    a column that the table does not have
+    │   ├── BadInput       (ValueError)     data or arguments of the wrong kind
+    │   ├── BadPath        (ValueError)     a path that would leave its store, or that some disks cannot hold
+    │   ├── NotAResult     (ValueError)     a directory or file that Samovar did not make
+    │   ├── Conflict       (ValueError)     the directory belongs to another config or script
+    │   └── LeaseHeld                       another process works in the directory
+    ├── StoreError                          a disk that is full, read-only, broken or missing
+    │   ├── NotFound       (LookupError)    no such file in the store
+    │   ├── AlreadyExists                   the file exists and must not be replaced
+    │   └── LeaseLost                       another process took over the directory: nothing more may be committed
+    ├── CorruptData        (ValueError)     bytes differ from those that were written
+    ├── QueueUnavailable                    the queue's database cannot be reached, or is not a queue
+    ├── Diverged           (ArithmeticError)  a loss or a weight is not finite
+    └── Stopped                             exit code 75: stopped on request, can be resumed
 
-A message has four parts: where, what was found, what was expected, what to do.
+A message says what is wrong and what was found, with the place, and then what to do if that is not obvious:
+``batch_size must be at least 1, got 0``.
 """
 
 from typing import ClassVar
 
 
 class SamovarError(Exception):
-    """The root; `exit_code` is what the command line returns for it."""
+    """The base of all errors here. `exit_code` is what the command line returns for it.
+
+    Example:
+        >>> try:
+        ...     table = samovar.open_table("clicks")
+        ... except samovar.SamovarError as error:
+        ...     sys.exit(error.exit_code)
+    """
 
     exit_code: ClassVar[int] = 1
 
 
 class UserError(SamovarError):
+    """A mistake in what the user gave: a config, an argument, a path."""
+
     exit_code = 2
 
 
 class ConfigError(UserError, ValueError):
-    pass
+    """A config, override or recipe that cannot be used."""
 
 
 class UnknownKey(ConfigError, LookupError):
-    pass
+    """A key that no schema has."""
 
 
 class UnknownColumn(UserError, LookupError):
-    pass
+    """A column that the table does not have."""
 
 
 class BadInput(UserError, ValueError):
-    pass
+    """Data or arguments of the wrong kind."""
 
 
 class BadPath(UserError, ValueError):
-    pass
+    """A path that would leave its store, or that some disks cannot hold."""
 
 
 class NotAResult(UserError, ValueError):
-    pass
+    """A directory or file that Samovar did not make."""
 
 
 class Conflict(UserError, ValueError):
-    pass
+    """The directory belongs to another config or script."""
 
 
 class LeaseHeld(UserError):
-    pass
+    """Another process works in the directory."""
 
 
 class StoreError(SamovarError):
-    pass
+    """A disk that is full, read-only, broken or missing."""
 
 
 class NotFound(StoreError, LookupError):
-    pass
+    """No such file in the store."""
 
 
 class AlreadyExists(StoreError):
-    pass
+    """The file exists and must not be replaced."""
 
 
 class LeaseLost(StoreError):
-    pass
+    """Another process took over the directory: nothing more may be committed."""
 
 
 class CorruptData(SamovarError, ValueError):
-    pass
+    """Bytes differ from those that were written."""
 
 
 class QueueUnavailable(SamovarError):
-    pass
+    """The queue's database cannot be reached, or is not a queue."""
 
 
 class Diverged(SamovarError, ArithmeticError):
-    pass
+    """A loss or a weight is not finite."""
 
 
 class Stopped(SamovarError):
+    """Stopped on request; can be resumed."""
+
     exit_code = 75

@@ -1,4 +1,4 @@
-"""Policies: values that change with the epoch, and rules that end a run. Knows no model, loop or optimizer.
+"""Policies: values that change from epoch to epoch, and rules that end a run. Knows no model, loop or optimizer.
 
 epoch_started(epoch)                             epochs count from 0
     ... steps, which read `policy.value` ...
@@ -16,17 +16,34 @@ from samovar.errors import BadInput
 
 
 class EarlyStopping(Exception):
-    """Raised by a policy to end the run in order after the current epoch; a message is optional."""
+    """Raised by a policy to end the run after the current epoch. The run ends normally and keeps its model.
+
+    Example:
+        >>> raise EarlyStopping("the validation loss is good enough")
+    """
 
 
 class Policy:
-    """Override either moment, or both. An attribute `value`, if there is one, goes to each train step."""
+    """The base of all policies: override `epoch_started`, `epoch_finished` or both.
+
+    If the policy has an attribute `value`, every train step gets it. All instance attributes go into snapshots, so
+    set each of them in `__init__`.
+
+    Example:
+        >>> class Warmup(Policy):
+        ...     def __init__(self, target):
+        ...         self.target = target
+        ...         self.value = 0.0
+        ...
+        ...     def epoch_started(self, epoch):
+        ...         self.value = self.target * min(1.0, (epoch + 1) / 5)
+    """
 
     _settings: ClassVar[frozenset[str]] = frozenset()
-    """Attributes that never change after `__init__`: they come from the caller again, not from a snapshot."""
+    """Attributes that never change after `__init__`. They are not in snapshots: the caller passes them again."""
 
     def epoch_started(self, epoch: int) -> None:
-        """Before the first step of an epoch."""
+        """Called before the first step of an epoch. Epochs count from 0."""
 
     def epoch_finished(
         self,
@@ -35,26 +52,40 @@ class Policy:
         train_losses: Sequence[float] | None = None,
         metrics: Mapping[str, Any] | None = None,
     ) -> None:
-        """After an epoch: the loss of each step, and what validation has measured."""
+        """Called after an epoch.
+
+        Args:
+            epoch: The epoch that ended.
+            train_losses: The loss of each step.
+            metrics: What validation measured, if it ran.
+
+        Raises:
+            EarlyStopping: To end the run.
+        """
 
     def state_dict(self) -> dict[str, Any]:
-        """What a snapshot keeps: by default every instance attribute."""
+        """What a snapshot keeps: every instance attribute by default."""
         return {name: copy.deepcopy(v) for name, v in vars(self).items() if name not in self._settings}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned.
+
+        Raises:
+            BadInput: The state lacks an attribute of this policy.
+        """
         known = vars(self).keys() - self._settings
-        if not known <= state.keys():  # it may have more: attributes that are set while the policy works
+        if not known <= state.keys():  # it may have more: attributes that are set later than in __init__
             raise BadInput(
-                f"{type(self).__name__}: found a state of ({', '.join(sorted(state))}); "
-                f"expected ({', '.join(sorted(known))}): set every attribute in __init__, "
-                "and load a state into the class that made it"
+                f"{type(self).__name__}: the state has ({', '.join(sorted(state))}) but must have "
+                f"({', '.join(sorted(known))}). Set every attribute in __init__, and load a state into the class that "
+                "made it"
             )
         for name, value in state.items():
             setattr(self, name, copy.deepcopy(value))
 
 
 class Constant(Policy):
-    """Always the same value; a plain number means this."""
+    """Always the same value. A plain number in place of a policy means this."""
 
     _settings = frozenset({"value"})
 
@@ -63,7 +94,7 @@ class Constant(Policy):
 
 
 class EpochValue(Policy, ABC):
-    """A value that is a function of the epoch alone, so that a run may start at any epoch."""
+    """A value that depends on the epoch alone, so a run may start at any epoch."""
 
     value: float
 
@@ -75,7 +106,7 @@ class EpochValue(Policy, ABC):
 
 
 class Exponential(EpochValue):
-    """initial · multiplier^(epoch / step_length), kept within the limits; whole steps only if `floordiv`."""
+    """initial · multiplier^(epoch / step_length), clipped to the limits. `floordiv` rounds the exponent down."""
 
     _settings = frozenset({"initial", "multiplier", "step_length", "floordiv", "min_value", "max_value"})
 
@@ -95,22 +126,22 @@ class Exponential(EpochValue):
         self.min_value = -math.inf if min_value is None else _number("Exponential", "min_value", min_value)
         self.max_value = math.inf if max_value is None else _number("Exponential", "max_value", max_value)
         if not _number("Exponential", "step_length", step_length) > 0:
-            raise _bad("Exponential", "step_length", step_length, "a number of epochs above 0")
+            raise _bad("Exponential", "step_length", step_length, "greater than 0")
         if self.min_value > self.max_value:
-            raise _bad("Exponential", "min_value", min_value, f"no more than max_value, which is {max_value}")
+            raise _bad("Exponential", "min_value", min_value, f"at most max_value, which is {max_value}")
         self.value = self.value_at(0)
 
     def value_at(self, epoch: int) -> float:
         steps = epoch // self.step_length if self.floordiv else epoch / self.step_length
         try:
             value = self.initial * float(self.multiplier**steps)
-        except OverflowError:  # growth without end; the limit, if there is one, still holds
+        except OverflowError:  # it grows without bound; a limit still applies
             value = math.copysign(math.inf, self.initial) if self.initial else 0.0
         return min(max(value, self.min_value), self.max_value)
 
 
 class Schedule(EpochValue):
-    """From each named epoch on, the value is multiplied once more."""
+    """The value is multiplied once more at each given epoch."""
 
     _settings = frozenset({"initial", "multipliers"})
 
@@ -124,7 +155,7 @@ class Schedule(EpochValue):
 
 
 class Switch(EpochValue):
-    """From each named epoch on, the value is the one given for it."""
+    """The value changes at each given epoch."""
 
     _settings = frozenset({"values"})
 
@@ -138,7 +169,7 @@ class Switch(EpochValue):
 
 
 class LambdaEpoch(EpochValue):
-    """The value is func(epoch, *args)."""
+    """The value is `func(epoch, *args)`."""
 
     _settings = frozenset({"func", "args"})
 
@@ -154,10 +185,10 @@ class LambdaEpoch(EpochValue):
 
 
 class DecreasingOnPlateau(Policy):
-    """Multiplies the value when more than `patience` epochs in a row made no progress, then waits anew.
+    """Multiplies the value after more than `patience` epochs in a row without progress, then starts counting again.
 
-    Progress is `reference - new > max(atol, rtol * |reference|)` of the mean train loss, the reference being
-    the loss at the last progress; the first finite loss is progress, NaN never.
+    There is progress when the mean train loss satisfies `reference - loss > max(atol, rtol * |reference|)`, where
+    `reference` is the loss at the last progress. The first finite loss is progress; NaN never is.
     """
 
     _settings = frozenset({"multiplier", "patience", "rtol", "atol"})
@@ -198,7 +229,7 @@ class DecreasingOnPlateau(Policy):
 
 
 class LossStop(Policy):
-    """Ends the run when the mean train loss is not finite, or above first + (max_ratio - 1) · |first|."""
+    """Ends the run when the mean train loss is not finite, or exceeds first + (max_ratio - 1) · |first|."""
 
     _settings = frozenset({"max_ratio"})
 
@@ -226,13 +257,13 @@ class LossStop(Policy):
 def _mean_loss(policy: str, epoch: int, train_losses: Sequence[float] | None) -> float:
     if train_losses is None or len(train_losses) == 0:
         raise BadInput(
-            f"{policy}: epoch {epoch} finished without train losses; expected one a step: "
-            "pass train_losses, and give the epoch at least one batch"
+            f"{policy}: epoch {epoch} has no train losses. Pass one loss per step, and give every epoch at least one "
+            "batch"
         )
     losses = [float(loss) for loss in train_losses]
     try:
-        return math.fsum(losses) / len(losses)  # exact, so no CPU adds in another order
-    except (OverflowError, ValueError):  # a sum past 1e308, or infinities of both signs
+        return math.fsum(losses) / len(losses)  # exact: independent of the order of additions
+    except (OverflowError, ValueError):  # a sum above 1e308, or infinities of both signs
         return math.nan
 
 
@@ -245,7 +276,7 @@ def _by_epoch(policy: str, name: str, values: Mapping[int, float]) -> tuple[tupl
 
 
 def _number(policy: str, name: str, value: Any, least: float = -math.inf) -> float:
-    expected = "a number" if least == -math.inf else f"a number, at least {least}"
+    expected = "a number" if least == -math.inf else f"a number of at least {least}"
     try:
         number = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
@@ -259,11 +290,11 @@ def _count(policy: str, name: str, value: Any) -> int:
     try:
         count = operator.index(value)
     except TypeError:
-        raise _bad(policy, name, value, "a whole number, at least 0") from None
+        raise _bad(policy, name, value, "an integer of at least 0") from None
     if count < 0:
-        raise _bad(policy, name, value, "a whole number, at least 0")
+        raise _bad(policy, name, value, "an integer of at least 0")
     return count
 
 
-def _bad(policy: str, name: str, found: Any, expected: str) -> BadInput:
-    return BadInput(f"{policy}: {name} is {found!r}; expected {expected}: change the argument")
+def _bad(policy: str, name: str, value: Any, expected: str) -> BadInput:
+    return BadInput(f"{policy}: {name} must be {expected}, got {value!r}")

@@ -1,7 +1,8 @@
-"""The only source of randomness: every generator is made here, from a seed and the purpose it serves.
+"""The only source of randomness: every generator is made here, from a seed and a purpose. Knows nothing of what is
+drawn.
 
-Knows nothing of what is drawn. What a generator gives depends on (seed, purpose, indices) alone, never on
-what was drawn before it, so a resumed run and a straight one see the same numbers.
+What a generator gives depends on (seed, purpose, indices) alone and never on earlier draws, so a resumed run sees the
+same numbers as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def derive(seed: int, purpose: str, *indices: int) -> int:
-    """A 64-bit seed of its own for each purpose and place. Part of every format: its values never change.
+    """A 64-bit seed for one purpose and place. Part of every format: its values never change.
 
     h = XXH64(purpose in UTF-8, seed=seed); then, for each index, h = XXH64(the index's 8 bytes, seed=h).
     """
@@ -33,30 +34,45 @@ def derive(seed: int, purpose: str, *indices: int) -> int:
 
 
 def numpy_generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
+    """A numpy generator for one purpose and place."""
     return np.random.Generator(np.random.Philox(key=derive(seed, purpose, *indices)))
 
 
 def torch_generator(seed: int, purpose: str, *indices: int) -> torch.Generator:
-    """A generator on the CPU; torch keeps only the low 32 bits of its seed."""
+    """A torch generator on the CPU for one purpose and place. Torch keeps only the low 32 bits of its seed."""
     import torch
 
     return torch.Generator().manual_seed(derive(seed, purpose, *indices))
 
 
 def set_seed(seed: int) -> None:
-    """Seed the global generators of Python, numpy and torch (CUDA too), for code that draws from them."""
+    """Seed the global generators of Python, numpy and torch, including CUDA.
+
+    Args:
+        seed: Any integer that fits into 64 bits, signed or unsigned.
+
+    Raises:
+        BadInput: The seed does not fit into 64 bits.
+
+    Example:
+        >>> samovar.set_seed(42)
+        >>> weights = torch.randn(3)
+    """
     import torch
 
     word = to_word(seed)
     random.seed(word)
-    np.random.seed(word % 2**32)  # all that numpy's old seeding takes
+    np.random.seed(word % 2**32)  # the legacy seeding takes 32 bits
     torch.manual_seed(word)
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """The global generators seeded for the time of a block, and as they were after it. A CUDA that nobody has used
-    is left alone: torch would note the seed for later, with the whole call stack, and nothing could take it back."""
+    """Seed the global generators inside a block, and restore them after it.
+
+    CUDA is left alone if it was never used: torch would store the seed for later, with the call stack, and that
+    cannot be undone.
+    """
     import torch
 
     word = to_word(seed)
@@ -73,7 +89,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def draw_seed() -> int:
-    """A new seed, from numpy's global generator: another one each time, unless `set_seed` was called before."""
+    """A new seed from numpy's global generator: a different one each time, unless `set_seed` was called before."""
     high, low = np.random.randint(0, 2**31, 2)
     return int(high) << 31 | int(low)
 
@@ -81,17 +97,17 @@ def draw_seed() -> int:
 def global_state() -> dict[str, Any]:
     """The exact state of the global generators, as plain values, arrays and tensors.
 
-    `torch` is None while nobody has imported torch; its `cuda` is None while nobody has used CUDA.
+    `torch` is None if torch is not imported; its `cuda` is None if CUDA is not in use.
     """
     return {"python": random.getstate(), "numpy": np.random.get_state(legacy=True), "torch": _torch_state()}
 
 
 def set_global_state(state: dict[str, Any]) -> None:
-    """Put back what `global_state` returned; a part that is None is left as it is."""
+    """Restore what `global_state` returned; a part that is None is left as it is."""
     if state.keys() != {"python", "numpy", "torch"}:
         raise BadInput(
-            f"random state: found the parts {', '.join(map(str, state))}; "
-            "expected python, numpy, torch: give what global_state returned"
+            f"random state must have the parts python, numpy and torch, got {', '.join(map(str, state))}. "
+            "Pass what global_state returned"
         )
     if state["torch"] is not None:
         _set_torch_state(state["torch"])
@@ -104,8 +120,8 @@ def _torch_state() -> dict[str, Any] | None:
         return None
     import torch
 
-    # Asking an unused CUDA for its state would start it on every device.
-    uses_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch gives it no types
+    # Asking for the state of an unused CUDA would initialise it on every device.
+    uses_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch does not type it
     return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if uses_cuda else None}
 
 
@@ -116,8 +132,8 @@ def _set_torch_state(state: dict[str, Any]) -> None:
     if cuda is not None:
         if len(cuda) != torch.cuda.device_count():
             raise BadInput(
-                f"random state: found the generators of {len(cuda)} CUDA devices; this machine has "
-                f"{torch.cuda.device_count()}: go on where there are as many"
+                f"random state has generators of {len(cuda)} CUDA devices, but this machine has "
+                f"{torch.cuda.device_count()}. Resume on a machine with the same number"
             )
         torch.cuda.set_rng_state_all(cuda)
     torch.set_rng_state(state["cpu"])

@@ -1,8 +1,9 @@
-"""SIGTERM and ctrl-C: the only module that listens to them. Knows nothing of the work that is to stop.
+"""SIGTERM and Ctrl-C: the only module that handles them. Knows nothing of the work that is to stop.
 
-               in `asking`: who works looks, and ends in order     in `interrupting`: nobody looks
-the first      counts                                              KeyboardInterrupt, wherever the process is
-one too many   the process ends at once                            the process ends at once
+             inside `asking`: the work checks      inside `interrupting`: nothing checks
+             the request and ends in order
+first signal the request is counted                KeyboardInterrupt, wherever the process is
+one too many the process ends at once              the process ends at once
 """
 
 import math
@@ -23,55 +24,59 @@ from typing import NoReturn
 from samovar.errors import Stopped
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
-_ECHO_SECONDS = 1.0
-_LOOK_SECONDS = 0.2
-_AGAIN_SECONDS = 0.02
+_REPEAT_SECONDS = 1.0
+_POLL_SECONDS = 0.2
+_RAISE_AGAIN_SECONDS = 0.02
 
 
 @dataclass
 class StopRequest:
-    """How often somebody asked to stop, and the last who did.
+    """How often a stop was requested, and why the last time.
 
-    Without locks, because a signal may come while another one is being heard."""
+    It has no lock, because a signal may arrive while another one is being handled.
+    """
 
     count: int = 0
     reason: str = ""
     exit_code: int = Stopped.exit_code
-    """Of a process that is interrupted, or ends at once."""
-    _counted: float = -math.inf
+    """The exit code of a process that is interrupted or ends at once."""
+    _last_time: float = -math.inf
 
     def ask(self, reason: str = "") -> bool:
-        """One request may come twice, as `timeout` sends it to a process and to its group: that counts once."""
+        """Count a request; False if it only repeats the last one.
+
+        `timeout` sends a signal to a process and to its group, so one request may arrive twice.
+        """
         now = time.monotonic()
-        is_new = now - self._counted > _ECHO_SECONDS
+        is_new = now - self._last_time > _REPEAT_SECONDS
         if is_new:
-            self.count, self.reason, self._counted = self.count + 1, reason, now
+            self.count, self.reason, self._last_time = self.count + 1, reason, now
         return is_new
 
     def wait(self, seconds: float) -> bool:
-        """Until that time is over, or somebody asks, which is the answer."""
+        """Wait for a request, at most this long; returns whether there is one."""
         deadline = time.monotonic() + seconds
         while not self.count and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK_SECONDS))
+            time.sleep(min(left, _POLL_SECONDS))
         return self.count > 0
 
     @contextmanager
     def asking(self, most: int = 1) -> Iterator[None]:
-        """While the block runs, so many signals ask; the next one does not wait any longer."""
+        """Inside the block, up to `most` signals are requests to stop; the next one ends the process at once."""
 
-        def hear(number: int) -> None:
+        def handle(number: int) -> None:
             self.ask(_name(number))
             if self.count > most:
                 self._end_at_once()
 
-        with _heard(hear):
+        with _handling(handle):
             yield
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """While the block runs, the first signal ends it, and the second the process."""
+        """Inside the block, the first signal raises KeyboardInterrupt and the second ends the process at once."""
 
-        def hear(number: int) -> None:
+        def handle(number: int) -> None:
             if not self.ask(_name(number)):
                 return
             self.exit_code = 128 + number
@@ -79,64 +84,64 @@ class StopRequest:
                 self._end_at_once()
             raise KeyboardInterrupt
 
-        with _heard(hear), _insisting():
+        with _handling(handle), _raising_lost_interrupts():
             yield
 
     def _end_at_once(self) -> NoReturn:
-        """A stuck reader or model would never let an exception through."""
-        os.write(2, f"stopped at once ({self.reason}); {how_to_go_on()}\n".encode())
+        """Not by an exception: a stuck reader or model would never let it through."""
+        os.write(2, f"stopped at once ({self.reason}); {how_to_continue()}\n".encode())
         os._exit(self.exit_code)
 
 
 def end_quietly() -> None:
-    """From now on a signal ends the process as the system does, without a traceback of what was being cleaned up."""
+    """From now on a signal ends the process immediately, without a traceback from the clean-up."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_DFL)
 
 
-def how_to_go_on() -> str:
-    """What is to be typed, so that this process starts again: everything here goes on, or begins anew, by that."""
+def how_to_continue() -> str:
+    """The command to type to run this process again. Every command resumes, or starts over, when run again."""
     program = Path(sys.argv[0])
     if program.name != "samovar":
-        return f"to go on: {shlex.join(sys.orig_argv)}"
+        return f"to continue: {shlex.join(sys.orig_argv)}"
     is_found = shutil.which("samovar") == str(program)
-    return f"to go on: {shlex.join(['samovar' if is_found else str(program), *sys.argv[1:]])}"
+    return f"to continue: {shlex.join(['samovar' if is_found else str(program), *sys.argv[1:]])}"
 
 
 @contextmanager
-def _heard(hear: Callable[[int], None]) -> Iterator[None]:
-    """Only the main thread gets signals: in others the block runs as if none came."""
+def _handling(handle: Callable[[int], None]) -> Iterator[None]:
+    """Only the main thread gets signals; in other threads this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        hear(number)
+    def handler(number: int, frame: FrameType | None) -> None:
+        handle(number)
 
-    before = {number: signal.signal(number, handle) for number in NUMBERS}
+    before = {number: signal.signal(number, handler) for number in NUMBERS}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 @contextmanager
-def _insisting() -> Iterator[None]:
-    """Where Python ignores exceptions, as in `__del__` and callbacks of weak references, an interrupt would be lost: it
-    is raised again a moment later."""
+def _raising_lost_interrupts() -> Iterator[None]:
+    """Python ignores exceptions in `__del__` and in callbacks of weak references. An interrupt that is lost there is
+    raised again a moment later."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def ignored(what: "sys.UnraisableHookArgs") -> None:
+    def on_ignored(what: "sys.UnraisableHookArgs") -> None:
         if what.exc_type is KeyboardInterrupt:
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, _RAISE_AGAIN_SECONDS)
         else:
             hook(what)
 
     hook, handler = sys.unraisablehook, signal.signal(signal.SIGALRM, signal.default_int_handler)
-    sys.unraisablehook = ignored
+    sys.unraisablehook = on_ignored
     try:
         yield
     finally:

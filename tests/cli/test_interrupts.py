@@ -97,7 +97,7 @@ def press_again_and_again(process: subprocess.Popen[str]) -> str:
 
 def check_last_line(said: str, words: Sequence[str]) -> None:
     assert "Traceback" not in said
-    command = said.splitlines()[-1].partition("to go on: ")[2]
+    command = said.splitlines()[-1].partition("to continue: ")[2]
     assert command.endswith(" ".join(words)), said
 
 
@@ -134,7 +134,7 @@ def test_an_interrupted_brew_leaves_no_table_and_no_spilled_rows(folder: Path, m
 def test_an_interrupted_export_leaves_no_partial_file(folder: Path) -> None:
     make_table(LocalStore(folder / "table"), 3000)
     words = ["table", "table", "--export", "rows.parquet"]
-    interrupt(words, Path(".rows.parquet.unfinished").exists, 143, signal.SIGTERM)
+    interrupt(words, lambda: any(Path().glob(".samovar-*")), 143, signal.SIGTERM)
     assert os.listdir() == ["table"]
 
 
@@ -273,4 +273,4 @@ main()
         process.send_signal(signal.SIGINT)
         said = process.communicate()[1]
     assert process.returncode == 130
-    assert said == "interrupted (SIGINT); to go on: samovar ls\n"
+    assert said == "interrupted (SIGINT); to continue: samovar ls\n"

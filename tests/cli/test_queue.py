@@ -123,7 +123,7 @@ def test_a_stopped_worker_puts_its_training_back_into_the_queue(folder: Path) ->
             os.kill(worker.pid, signal.SIGTERM)
         assert worker.wait() == 75, (folder / "worker.log").read_text()
     log_text = (folder / "worker.log").read_text()
-    assert "back in the queue and resumes from its snapshot\nto go on: " in log_text
+    assert "back in the queue and resumes from its snapshot\nto continue: " in log_text
     assert log_text.endswith(" -m samovar worker\n")
     [job] = json.loads(ok(folder, "queue", "ls", "--json"))
     assert (job["state"], job["attempts"], job["exit_code"]) == ("waiting", 0, 75)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.diff import Diff, flat_diff, flatten, to_csv
+from samovar.config.diff import Diff, flat_diff, flatten
 from samovar.config.values import MISSING, same, split
 
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.5, 1.0, nan, "", "1"])
@@ -56,7 +56,7 @@ def test_a_diff_is_sorted_and_shows_only_keys_that_differ(configs: list[dict[str
 
 
 @given(trees)
-def test_the_order_of_keys_is_no_difference(tree: dict[str, Any]) -> None:
+def test_the_order_of_keys_makes_no_difference(tree: dict[str, Any]) -> None:
     backwards = dict(reversed(tree.items()))
     assert not flat_diff({"one": tree, "other": backwards})
 
@@ -64,7 +64,7 @@ def test_the_order_of_keys_is_no_difference(tree: dict[str, Any]) -> None:
 @given(trees)
 def test_a_diff_can_always_be_written_as_csv(tree: dict[str, Any]) -> None:
     diff = flat_diff({"one": tree, "other": {}})
-    lines = list(csv.reader(io.StringIO(to_csv(diff))))
+    lines = list(csv.reader(io.StringIO(diff.to_csv())))
     assert [line[0] for line in lines] == ["key", *diff.rows]
 
 
@@ -90,7 +90,7 @@ def test_the_top_of_a_flat_config_may_have_a_path() -> None:
     assert flatten({"lr": 1}, "model") == {"model.lr": 1}
 
 
-def test_missing_is_told_from_null_and_one_from_true() -> None:
+def test_missing_differs_from_null_and_one_from_true() -> None:
     configs: dict[str, dict[str, Any]] = {
         "a": {"x": None, "one": 1, "nan": nan, "same": {"y": 1}},
         "b": {"one": 1.0, "nan": nan, "same": {"y": 1}},
@@ -111,6 +111,6 @@ def test_csv_writes_strings_plain_other_values_as_json_and_missing_as_nothing() 
         "a.json": {"arch": 'new, "super"', "lr": 1e-3, "layers": [1, 2], "x": None, "y": True},
         "b.json": {"arch": "базовая", "lr": 1, "layers": []},
     }
-    assert to_csv(flat_diff(configs)) == (
+    assert flat_diff(configs).to_csv() == (
         'key,a.json,b.json\narch,"new, ""super""",базовая\nlayers,"[1, 2]",[]\nlr,0.001,1\nx,null,\ny,true,\n'
     )

@@ -1,4 +1,4 @@
-"""Which keys may differ when a run goes on in its directory."""
+"""Which keys may differ when a run resumes in its directory."""
 
 import copy
 from typing import Any
@@ -54,7 +54,7 @@ def test_identity_is_the_flat_config_without_what_may_differ() -> None:
         ("ttl_filter.frequency", 9),
     ],
 )
-def test_a_free_key_may_differ_and_is_told(key: str, value: Any) -> None:
+def test_a_free_key_may_differ_and_is_reported(key: str, value: Any) -> None:
     comparison = compare(CONFIG, merge(CONFIG, {key: value}))
     assert not comparison.conflicts
     assert list(comparison.allowed.rows) == [key]
@@ -97,7 +97,7 @@ def test_in_a_stage_of_the_users_own_every_key_counts(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["out", "cloned_from"])
-def test_but_for_where_it_goes_and_where_it_comes_from(key: str) -> None:
+def test_only_the_place_and_the_parent_are_free_in_a_stage(key: str) -> None:
     comparison = compare(CONFIG, {**CONFIG, key: {"x": 1} if key == "cloned_from" else "x"}, kind="stage:mine")
     assert not comparison.conflicts
     assert len(comparison.allowed.rows) == 1
@@ -108,7 +108,7 @@ def test_a_conflict_shows_both_values() -> None:
     assert rows == {"a": [1, MISSING], "b": [MISSING, None]}
 
 
-def test_an_input_that_moved_is_allowed_and_told() -> None:
+def test_an_input_that_moved_is_allowed_and_reported() -> None:
     moved = merge(CONFIG, {"train_data.table": "/copied/t"})
     ids = {"train_data.table": "t@1"}
     comparison = compare(CONFIG, moved, ids, ids)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.strict_json import MAX_DEPTH, _parse_with_care, parse_json
+from samovar.config.strict_json import MAX_DEPTH, _parse_carefully, parse_json
 from samovar.errors import ConfigError
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -37,8 +37,8 @@ def test_text_is_read_as_json_reads_it_or_refused_with_a_config_error(text: str)
 
 def test_broken_json_is_shown_with_line_column_and_the_line_itself() -> None:
     assert message('{\n  "lr" 1e-3\n}') == (
-        "model.json, line 2, column 8: broken JSON, found '1', expected a colon: "
-        "mend this line (double quotes only, no comments, no comma after the last entry)\n"
+        "model.json, line 2, column 8: invalid JSON: expected a colon, got '1'. "
+        "JSON has only double quotes, no comments and no comma after the last entry\n"
         '    "lr" 1e-3\n'
         "         ^"
     )
@@ -47,18 +47,22 @@ def test_broken_json_is_shown_with_line_column_and_the_line_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ("", "line 1, column 1", "found the end of the text, expected a value"),
-        ('{"a": 1 "b": 2}', "line 1, column 9", "found '\"', expected a comma or a closing bracket"),
-        ("{'a': 1}", "line 1, column 2", """found "'", expected a key in double quotes"""),
-        ('{"a": 1}\n}', "line 2, column 1", "found '}', expected nothing after the last bracket"),
-        ('{"a": "x}', "line 1, column 7", "found '\"', expected a closing quote"),
-        ('{"a": "x}\r\n', "line 1, column 10", "found '\\r', expected a closing quote, or an escape"),
-        ('{"a": 1,\n  "b": 2\n\n', "line 2, column 9", "found the end of the text, expected a comma"),
-        ('{"a": "\t"}', "line 1, column 8", r"found '\t', expected a closing quote, or an escape"),
+        ("", "line 1, column 1", "expected a value, got the end of the text"),
+        ('{"a": 1 "b": 2}', "line 1, column 9", "expected a comma or a closing bracket, got '\"'"),
+        ("{'a': 1}", "line 1, column 2", """expected a key in double quotes, got "'\""""),
+        ('{"a": 1}\n}', "line 2, column 1", "expected nothing after the last bracket, got '}'"),
+        ('{"a": "x}', "line 1, column 7", "expected a closing quote, got '\"'"),
+        ('{"a": "x}\r\n', "line 1, column 10", "expected a closing quote, or an escape such as \\n, got '\\r'"),
+        (
+            '{"a": 1,\n  "b": 2\n\n',
+            "line 2, column 9",
+            "a closing bracket, got the end of the text",
+        ),
+        ('{"a": "\t"}', "line 1, column 8", r"expected a closing quote, or an escape such as \n, got '\t'"),
     ],
 )
 def test_each_kind_of_broken_json_says_what_was_expected(text: str, where: str, what: str) -> None:
-    assert message(text).startswith(f"model.json, {where}: broken JSON, ")
+    assert message(text).startswith(f"model.json, {where}: invalid JSON: ")
     assert what in message(text)
 
 
@@ -77,10 +81,7 @@ def test_a_tab_does_not_move_the_caret() -> None:
 def test_a_duplicate_key_is_refused_with_its_path_and_both_lines() -> None:
     text = '{\n  "model": {\n    "lr": 1,\n    "dim": 2,\n    "lr": 3\n  }\n}'
     assert message(text) == (
-        "model.json, line 5, column 5: duplicate key 'model.lr', first given on line 3, "
-        "expected each key once: keep one of the two\n"
-        '      "lr": 3\n'
-        "      ^"
+        "model.json, line 5, column 5: duplicate key 'model.lr', first given on line 3\n      \"lr\": 3\n      ^"
     )
 
 
@@ -88,7 +89,7 @@ def test_a_duplicate_key_is_seen_through_an_escape_and_inside_a_list() -> None:
     assert "duplicate key 'e[1].ab'" in message('{"e": [{"ab": 1}, {"ab": 1, "\\u0061b": 2}]}')
 
 
-def test_the_same_key_in_two_objects_is_no_duplicate() -> None:
+def test_the_same_key_in_two_objects_is_not_a_duplicate() -> None:
     text = '{"a": {"x": "x"}, "b": [{"x": 1}, {"x": [1, "x"]}], "x": 1}'
     assert parse_json(text, "model.json") == json.loads(text)
 
@@ -96,8 +97,8 @@ def test_the_same_key_in_two_objects_is_no_duplicate() -> None:
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity", "1e999", "-1.5E400"])
 def test_a_number_that_is_not_finite_is_refused_with_its_path(constant: str) -> None:
     text = message(f'{{"model": {{"lr": [0.5, {constant}]}}}}')
-    assert text.startswith("model.json, line 1, column 24: model.lr[1]: ")
-    assert f"found {constant}, expected a finite number: write a finite number, null, or leave" in text
+    assert text.startswith("model.json, line 1, column 24: model.lr[1] must be a finite number, got ")
+    assert f"got {constant}\n" in text
 
 
 def test_a_large_integer_is_exact() -> None:
@@ -105,12 +106,12 @@ def test_a_large_integer_is_exact() -> None:
 
 
 def test_an_integer_that_python_does_not_read_is_refused() -> None:
-    assert "found an integer of more than 4300 digits" in message('{"a": ' + "1" * 5000 + "}")
+    assert "an integer has more than 4300 digits" in message('{"a": ' + "1" * 5000 + "}")
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100_000])
-def test_endless_nesting_is_refused(depth: int) -> None:
-    assert f"found more than {MAX_DEPTH} nested levels" in message("[" * depth + "]" * depth)
+def test_deeper_nesting_is_refused(depth: int) -> None:
+    assert f"more than {MAX_DEPTH} nested levels" in message("[" * depth + "]" * depth)
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:
@@ -137,4 +138,4 @@ def test_the_short_way_says_the_same_as_the_careful_one(text: str) -> None:
         except ConfigError as error:
             return str(error)
 
-    assert outcome(parse_json) == outcome(_parse_with_care)
+    assert outcome(parse_json) == outcome(_parse_carefully)

@@ -75,7 +75,7 @@ def power_loss(folder: Path, tries: str) -> dict[str, int]:
         power = PowerLoss(folder / "recorded")
         for number, event in enumerate(disk.events):
             power.apply(*event)
-            power.materialise(folder / "lost", random.Random(f"{attempt} {number}"))
+            power.write_survivors(folder / "lost", random.Random(f"{attempt} {number}"))
             go_on(folder / "lost", straight, f"power loss after operation {number}: {event[0]}")
             losses += 1
     return {"losses": losses}
@@ -106,7 +106,7 @@ def fails_clearly(root: Path, disk: FailingDisk, where: str) -> bool:
         try:
             rehearsal.run_here(root, disk)
         except StoreError as error:
-            os._exit(3 if "could not" in str(error) or "vanished" in str(error) else 4)
+            os._exit(3 if "could not" in str(error) or "is missing" in str(error) else 4)
 
     code = rehearsal.in_child(run)
     assert code in (0, 3), where

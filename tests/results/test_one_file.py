@@ -28,7 +28,7 @@ def test_a_disk_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path) -> No
     counting = CountingDisk()
     save_tree(tmp_path / "other.pt", TREE, counting)
     for number in range(1, counting.points // 2 + 1):
-        with pytest.raises(StoreError, match=r"could not save .*net\.pt: the disk is full.*free some space"):
+        with pytest.raises(StoreError, match=r"could not save .*net\.pt: the disk is full.*Free some space"):
             save_tree(path, {**TREE, "epoch": 4}, FailingDisk(number, errno.ENOSPC))
         assert load_tree(path)["epoch"] in (3, 4)
     save_tree(path, {**TREE, "epoch": 5})

@@ -517,7 +517,7 @@ def test_a_holder_that_wakes_too_late_does_no_harm_to_its_successor(
         act(result)
 
     disk = SleepingDisk(take_over)
-    with pytest.raises(LeaseLost, match="took it over"), start(LocalStore(tmp_path / "result", disk)) as result:
+    with pytest.raises(LeaseLost, match="took over the lease"), start(LocalStore(tmp_path / "result", disk)) as result:
         log_and(act_asleep, result, 3)
     directory = open_directory(tmp_path / "result")
     assert directory.load_model().tree == {"w": 1}

@@ -235,7 +235,7 @@ def test_a_stage_that_lost_its_directory_stops_writing(folder: Path) -> None:
     write_stage(folder, "late", script, {})
     ended = run(folder, "late")
     assert ended.code == 1
-    assert "took it over" in ended.output
+    assert "took over the lease" in ended.output
     assert not open_directory(folder / "late").is_finished
 
 

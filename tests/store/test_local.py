@@ -66,7 +66,7 @@ def test_a_lease_dies_with_its_killed_process(tmp_path: Path) -> None:
         assert lease.epoch == 2
 
 
-def test_a_lease_dies_with_its_process_though_a_forked_child_lives_on(tmp_path: Path) -> None:
+def test_a_lease_dies_with_its_process_even_if_a_forked_child_lives_on(tmp_path: Path) -> None:
     fork = "import os, signal\nchild = os.fork()\nif not child: signal.pause()\nprint(child, file=sys.stderr)"
     code = HOLDER.format(then=fork, at_last="")
     process = subprocess.Popen(
@@ -110,7 +110,7 @@ lease.commit(b=2)
     assert LocalStore(tmp_path).attributes().values["b"] == 2
 
 
-def test_a_holder_survives_someone_reading_its_whole_directory_in_its_process(tmp_path: Path) -> None:
+def test_a_lease_survives_reading_the_whole_directory_in_its_process(tmp_path: Path) -> None:
     copy = "import shutil; shutil.copytree(sys.argv[1], sys.argv[1] + '.copy')"  # closing the lock file drops the lock
     process = start_holder(tmp_path / "a", then=copy)
     with pytest.raises(LeaseHeld):
@@ -164,7 +164,7 @@ def test_a_commit_that_waited_through_many_others_is_refused(tmp_path: Path) -> 
     assert store.attributes().values == {"number": 299}
 
 
-def test_leftovers_of_a_killed_process_are_swept_and_those_of_a_living_one_are_not(tmp_path: Path) -> None:
+def test_a_sweep_removes_files_of_killed_processes_and_not_of_live_ones(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from samovar.store import LocalStore
@@ -206,7 +206,7 @@ def test_every_failing_write_gives_one_clear_error_and_leaves_the_old_file(tmp_p
         root = tmp_path / str(number)
         write_file(LocalStore(root), "old", b"old")
         with pytest.raises(
-            StoreError, match=r"could not (create|write) .*: .*; what was committed before is untouched: "
+            StoreError, match=r"could not (create|write) .*: .*; everything committed before is intact\. "
         ):
             write_file(LocalStore(root, FailingDisk(number, FAULTS[fault])), "old", b"new")
         assert LocalStore(root).read("old") in (b"old", b"new")
@@ -214,35 +214,35 @@ def test_every_failing_write_gives_one_clear_error_and_leaves_the_old_file(tmp_p
 
 
 def test_a_full_disk_is_called_a_full_disk(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=re.escape(f"{tmp_path}/a: the disk is full") + ".*free some space"):
+    with pytest.raises(StoreError, match=re.escape(f"{tmp_path}/a: the disk is full") + ".*Free some space"):
         write_file(LocalStore(tmp_path, FailingDisk(2, errno.ENOSPC)), "a", b"1")
 
 
-def test_a_vanished_folder_is_told_and_not_made_again(tmp_path: Path) -> None:
+def test_a_vanished_folder_is_reported_and_not_created_again(tmp_path: Path) -> None:
     root = tmp_path / "root"
     store = LocalStore(root)
     lease = take_lease(store)
     shutil.move(root, tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match="vanished"):
+    with pytest.raises(StoreError, match="the folder is missing"):
         write_file(store, "a", b"")
-    with pytest.raises(StoreError, match="vanished"):
+    with pytest.raises(StoreError, match="the folder is missing"):
         lease.commit(a=1)
     assert not root.exists()
 
 
-def test_damaged_attributes_are_told(tmp_path: Path) -> None:
+def test_damaged_attributes_are_reported(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.set_attributes("", a=1)
     store.set_attributes("", a=2)
     newest = max((tmp_path / ".samovar" / "attributes").iterdir())
     newest.write_bytes(newest.read_bytes().replace(b"2", b"3"))
-    with pytest.raises(CorruptData, match=r"checksum does not fit.*remove this file"):
+    with pytest.raises(CorruptData, match=r"wrong checksum: .*Remove it"):
         store.attributes()
     newest.unlink()
     assert store.attributes().values == {"a": 1}
 
 
-def test_a_lost_lease_is_told_by_the_heartbeat_thread_too(tmp_path: Path) -> None:
+def test_the_heartbeat_thread_reports_a_lost_lease_too(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     lease = take_lease(store)
     later = LocalStore(tmp_path, clock=lambda: time.time() + 61)
@@ -255,14 +255,14 @@ def test_a_lost_lease_is_told_by_the_heartbeat_thread_too(tmp_path: Path) -> Non
     lease.release()
 
 
-def test_files_that_others_wrote_are_made_durable_and_links_among_them_refused(tmp_path: Path) -> None:
+def test_files_of_other_code_are_made_durable_and_links_among_them_refused(tmp_path: Path) -> None:
     (tmp_path / "files/deep").mkdir(parents=True)
     for name in ("a", "deep/b", "deep/c"):
         (tmp_path / "files" / name).write_text(name)
     disk = RecordingDisk()
-    LocalStore(tmp_path, disk).settle("files")
+    LocalStore(tmp_path, disk).sync("files")
     assert [operation for operation, _ in disk.events] == ["fsync", "fsync", "fsync_folder", "fsync", "fsync_folder"]
-    LocalStore(tmp_path).settle("nothing")
+    LocalStore(tmp_path).sync("nothing")
     (tmp_path / "files/deep/link").symlink_to("a")
-    with pytest.raises(BadPath, match="deep/link: is a symbolic link"):
-        LocalStore(tmp_path).settle("files")
+    with pytest.raises(BadPath, match="deep/link is a symbolic link"):
+        LocalStore(tmp_path).sync("files")

@@ -69,5 +69,5 @@ def test_an_invalid_range_is_an_error(values: dict[str, Any], message: str) -> N
 
 
 def test_an_unknown_key_is_reported_with_the_nearest() -> None:
-    with pytest.raises(UnknownKey, match="did you mean 'grid'"):
+    with pytest.raises(UnknownKey, match="Did you mean 'grid'"):
         changes(gird={})

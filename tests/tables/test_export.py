@@ -78,7 +78,7 @@ def test_an_export_overwrites_nothing(tmp_path: Path, table: Table) -> None:
 
 
 def test_an_export_that_fails_leaves_nothing(tmp_path: Path, table: Table) -> None:
-    with pytest.raises(StoreError, match=r"could not export to .*none/rows.parquet: the folder vanished"):
+    with pytest.raises(StoreError, match=r"could not export to .*none/rows.parquet: the folder is missing"):
         export_rows(table, tmp_path / "none" / "rows.parquet")
     for entry in table.manifests[0].segment.files:
         table.store.remove(entry.path)

@@ -85,7 +85,7 @@ def test_every_documented_key_is_known_and_the_pipeline_is_inferred() -> None:
         ({"train_data": {"start_date": "2021-01-01"}}, "expected either table or merge_tables, got neither"),
         (
             {"train_data": {"table": "a", "start_date": "2021-01-02", "end_date": "2021-01-01"}},
-            "start_date 2021-01-02 is not before end_date 2021-01-01",
+            "start_date must be before end_date, got 2021-01-02 and 2021-01-01",
         ),
         ({"snapshotter": {"freqency": 1}}, "snapshotter.frequency"),
         (

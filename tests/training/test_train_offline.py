@@ -207,7 +207,7 @@ def test_a_second_signal_stops_at_once_and_the_run_can_resume(folder: Path) -> N
     (folder / "act").touch()
     ended = run(request)
     assert ended.code == 75
-    assert "stopped at once (SIGTERM); to go on: " in ended.output
+    assert "stopped at once (SIGTERM); to continue: " in ended.output
     assert not (request.out / "snapshot").exists()
     assert same(run_well(request), straight) == []
 

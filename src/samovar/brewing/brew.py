@@ -6,7 +6,6 @@ segments/000001/…       the rows
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,7 @@ from samovar.brewing.plan import BrewPlan, find_recipe_sources, plan_recipe
 from samovar.brewing.progress import BrewCounts, Progress
 from samovar.brewing.recipe import Recipe
 from samovar.brewing.sources import Fingerprint, ScannedSource, Source, fingerprint, no_rows, scan
-from samovar.config import flatten
+from samovar.config import flatten, resolve_path
 from samovar.errors import BadInput, ConfigError, Conflict, SamovarError
 from samovar.hours import HOUR_SECONDS, show_hour
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
@@ -195,7 +194,7 @@ def _with_absolute_paths(config: Mapping[str, Any], folder: Path) -> dict[str, A
     """The recipe, so that it can be brewed again from anywhere."""
 
     def absolute(path: str) -> str:
-        return os.path.abspath(folder / Path(path).expanduser())
+        return str(resolve_path(path, folder, symlinks="keep"))
 
     listed = config["source"]
     whole = {**config, "source": absolute(listed) if isinstance(listed, str) else [absolute(each) for each in listed]}

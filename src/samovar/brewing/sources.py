@@ -13,6 +13,7 @@ import pyarrow as pa
 from samovar.brewing.arrays import conform
 from samovar.brewing.formats import ColumnTypes, Format, HashedFile, find_format
 from samovar.brewing.formats.base import UNREADABLE
+from samovar.config import resolve_path
 from samovar.errors import BadInput
 
 PathLike = str | os.PathLike[str]
@@ -143,7 +144,7 @@ def no_rows(sources: Sequence[Source]) -> BadInput:
 
 
 def _expand(pattern: str, folder: Path) -> list[Path]:
-    whole = os.path.abspath(folder / Path(pattern).expanduser())
+    whole = str(resolve_path(pattern, folder, symlinks="keep"))
     if os.path.isfile(whole):
         return [Path(whole)]
     if os.path.isdir(whole):

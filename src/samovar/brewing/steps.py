@@ -3,7 +3,7 @@
 raw rows ─map_date_field─▶ Parquet sorted by time ─infer_converters─▶ converters ─format_tensor_table─▶ tensor table
 """
 
-import os
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +24,7 @@ from samovar.brewing.recipe import TextOptions, parse_memory_limit
 from samovar.brewing.sources import FILE, ROW, PathLike, ScannedSource, find_source, no_rows, scan
 from samovar.errors import ConfigError, Conflict
 from samovar.hours import parse_range
+from samovar.store.disk import publish
 from samovar.tables.cell import Compression
 
 _ROWS_PER_GROUP = 1 << 16
@@ -85,20 +86,16 @@ def map_date_field(
 
 def _write_parquet(result: Path, batches: Iterable[pa.RecordBatch], check: OrderCheck) -> bool:
     """Whether there were rows. The file appears whole, or not at all."""
-    unfinished = result.with_name(f".{result.name}.{os.getpid()}")
-    writer: parquet.ParquetWriter | None = None
-    try:
-        for rows in _row_groups(batches, check):
-            writer = writer or parquet.ParquetWriter(unfinished, rows.schema, compression="zstd")
+    groups = _row_groups(batches, check)
+    first = next(groups, None)
+    if first is None:
+        return False
+    with (
+        publish(result, replace=False) as file,
+        parquet.ParquetWriter(file.path, first.schema, compression="zstd") as writer,
+    ):
+        for rows in itertools.chain([first], groups):
             writer.write_table(rows)
-        if writer is None:
-            return False
-        writer.close()
-        os.replace(unfinished, result)
-    finally:
-        if writer is not None:
-            writer.close()
-        unfinished.unlink(missing_ok=True)
     return True
 
 

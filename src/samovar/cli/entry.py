@@ -8,7 +8,7 @@ import os
 import sys
 
 from samovar.errors import SamovarError, Stopped
-from samovar.signals import StopRequest, end_quietly, how_to_go_on
+from samovar.signals import StopRequest, end_quietly, how_to_continue
 
 _SPIN_COUNT = "20000"  # about 1 ms; the default exceeds 10 ms on CPUs with a long `pause`; 2000 is 8 % slower
 
@@ -24,7 +24,7 @@ def main() -> None:
         # Libraries turn KeyboardInterrupt into exceptions of their own. A command that still succeeded got it too late.
         if not request.count or (isinstance(error, SystemExit) and not error.code):
             raise
-        print(f"interrupted ({request.reason}); {how_to_go_on()}", file=sys.stderr)
+        print(f"interrupted ({request.reason}); {how_to_continue()}", file=sys.stderr)
         sys.exit(request.exit_code)
     finally:
         end_quietly()
@@ -51,7 +51,7 @@ def _print_error(error: SamovarError) -> None:
         console.print("error:", style="bold red", end=" ")
     console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]))
     if is_stop:
-        console.print(how_to_go_on())
+        console.print(how_to_continue())
 
 
 def _limit_openmp_spinning() -> None:

@@ -5,16 +5,14 @@ Text is printed verbatim: `[red]` sets no color and `:tea:` draws no emoji. Only
 is set.
 """
 
-import csv
 import ctypes
-import io
 import json
 import math
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.filesize import decimal
 
-from samovar.config.diff import show_value
 from samovar.config.values import MISSING
 from samovar.errors import BadInput
 
@@ -80,14 +77,6 @@ def print_table(
         show()
     else:
         print(to_csv(), end="")
-
-
-def format_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(map(show_value, row) for row in rows)
-    return text.getvalue()
 
 
 def save_text(path: Path, text: str) -> None:

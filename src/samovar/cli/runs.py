@@ -12,7 +12,8 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from samovar.cli.options import Csv, Json, Png, ResultDir, Svg, Targets
-from samovar.cli.output import format_csv, open_console, print_json, print_notes, print_table, save_text
+from samovar.cli.output import open_console, print_json, print_notes, print_table, save_text
+from samovar.config import format_csv
 from samovar.config.diff import Diff, show_value
 from samovar.config.values import MISSING
 
@@ -173,7 +174,6 @@ def diff(
 
     Example: samovar diff models/click_1 models/click_2 new_config.json > difference.csv
     """
-    from samovar.config import to_csv
     from samovar.runs.diff import against_baseline, compare_targets, put_first
     from samovar.runs.find import find_targets
 
@@ -184,7 +184,7 @@ def diff(
     if baseline is not None:
         found = against_baseline(found)
     print_table(
-        to_csv=lambda: to_csv(found),
+        to_csv=found.to_csv,
         to_json=lambda: {
             "names": found.names,
             "differences": {key: dict(zip(found.names, row, strict=True)) for key, row in found.rows.items()},

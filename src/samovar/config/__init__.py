@@ -1,8 +1,8 @@
-"""Configs: read, overridden, checked, compared, and read by code under the eye of a ledger. Knows no section of any
-command: each room has the schema of its own."""
+"""Configs: reading, overriding, checking, comparing, and recording which parameters code reads. Knows no section of any
+command: each room has its own schema."""
 
-from samovar.config.diff import Diff, flat_diff, flatten, to_csv
-from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config
+from samovar.config.diff import Diff, flat_diff, flatten, format_csv
+from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config, resolve_path
 from samovar.config.identity import FREE_KEYS, Comparison, compare
 from samovar.config.params import ChangedDefault, Ledger, Params, changed_defaults
 from samovar.config.schema import Schema
@@ -22,9 +22,10 @@ __all__ = [
     "dump_config",
     "flat_diff",
     "flatten",
+    "format_csv",
     "merge",
     "parse_config",
     "parse_override",
     "read_config",
-    "to_csv",
+    "resolve_path",
 ]

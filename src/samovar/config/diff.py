@@ -1,5 +1,5 @@
-"""Configs laid flat and compared, key by key, any number at once. Knows nothing of how a diff is shown,
-nor which differences matter.
+"""Configs flattened and compared key by key, any number at once; and rows as CSV. Does not know which differences
+matter.
 """
 
 import csv
@@ -15,44 +15,57 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def flatten(tree: Mapping[str, Any], path: str = "") -> Tree:
-    """Dotted path to value. A list of objects is indexed, any other list is one value; `{}` stays."""
+    """The values of a config by dotted path. A list of objects is indexed; any other list, and `{}`, is one value."""
     flat: Tree = {}
-    _lay_all(tree, path, flat)
+    _flatten_into(tree, path, flat)
     return flat
 
 
-def _lay_all(tree: Mapping[str, Any], path: str, flat: Tree) -> None:
+def _flatten_into(tree: Mapping[str, Any], path: str, flat: Tree) -> None:
     for key, value in tree.items():
-        if type(value) in _PLAIN:  # most are, and ten thousand configs have many
+        if type(value) in _PLAIN:  # a shortcut for most values: ten thousand configs have many
             flat[join(path, key)] = value
         else:
-            _lay(value, join(path, key), flat)
+            _flatten_value(value, join(path, key), flat)
 
 
-def _lay(value: Any, path: str, flat: Tree) -> None:
+def _flatten_value(value: Any, path: str, flat: Tree) -> None:
     if isinstance(value, dict) and value:
-        _lay_all(value, path, flat)
+        _flatten_into(value, path, flat)
     elif is_object_list(value):
         for index, item in enumerate(value):
-            _lay(item, at(path, index), flat)
+            _flatten_value(item, at(path, index), flat)
     else:
         flat[path] = value
 
 
 @dataclass(frozen=True)
 class Diff:
-    """The keys in which configs differ; true if there is one."""
+    """The keys in which configs differ. It is true if there are any."""
 
     names: tuple[str, ...]
     rows: Mapping[str, list[Any]]
-    """Sorted by key; one value per name, `MISSING` where the config has no such key."""
+    """One value per config for each key, sorted by key; `MISSING` where a config lacks the key."""
 
     def __bool__(self) -> bool:
         return bool(self.rows)
 
+    def to_csv(self) -> str:
+        """One line per key, one column per config."""
+        return format_csv(["key", *self.names], ([key, *row] for key, row in self.rows.items()))
+
 
 def flat_diff(configs: Mapping[str, Mapping[str, Any]], ignore: Iterable[str] = ()) -> Diff:
-    """`ignore` names keys or whole sections; `*.name` is that key at any depth."""
+    """Compare configs by name.
+
+    Args:
+        configs: Configs by the names that the diff shows.
+        ignore: Keys or whole sections to leave out; `*.name` is a key at any depth.
+
+    Example:
+        >>> flat_diff({"old": {"lr": 0.1}, "new": {"lr": 0.2}}).rows
+        {'lr': [0.1, 0.2]}
+    """
     patterns = tuple(ignore)
     flat = {name: flatten(tree) for name, tree in configs.items()}
     diff = diff_flat(flat)
@@ -61,7 +74,7 @@ def flat_diff(configs: Mapping[str, Mapping[str, Any]], ignore: Iterable[str] = 
 
 
 def diff_flat(flat: Mapping[str, Tree]) -> Diff:
-    """The same for configs that are flat already."""
+    """Like `flat_diff`, for configs that are already flat."""
     rows = {}
     for key in sorted({key for tree in flat.values() for key in tree}):
         row = [tree.get(key, MISSING) for tree in flat.values()]
@@ -72,24 +85,23 @@ def diff_flat(flat: Mapping[str, Tree]) -> Diff:
 
 def _is_uniform(row: list[Any]) -> bool:
     first = row[0]
-    # Of plain values of one type, `==` is `same`: ten thousand of them are compared in one call.
+    # For plain values of one type `==` means `same`, and one call compares ten thousand of them.
     if type(first) in _PLAIN and row.count(first) == len(row) and len(set(map(type, row))) == 1:
         return True
     return all(same(first, value) for value in row)
 
 
-def to_csv(diff: Diff) -> str:
-    """A header of names, then a line per key."""
+def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A header and one line per row; values are shown by `show_value`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["key", *diff.names])
-    for key, row in diff.rows.items():
-        writer.writerow([key, *map(show_value, row)])
+    writer.writerow(columns)
+    writer.writerows(map(show_value, row) for row in rows)
     return text.getvalue()
 
 
 def show_value(value: Any) -> str:
-    """Strings as they are, other values as JSON, missing empty."""
+    """A string as it is, `MISSING` as an empty string, any other value as JSON."""
     if value is MISSING:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,7 +1,5 @@
-"""Config files: JSON text in, JSON text out, always written in one way. Does not know what the keys mean.
-
-`--conf '{"model.lr": 1e-3}'`: changes merged into a config before it is written. Knows no schema: whether
-the merged config makes sense is checked later, by those who read it.
+"""Config files: read, written in one way only, and changed by overrides such as `--conf '{"model.lr": 1e-3}'`. Knows
+no schema: whether a config makes sense is checked later.
 """
 
 import copy
@@ -10,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samovar.config.diff import flatten
 from samovar.config.strict_json import parse_json
@@ -19,37 +17,60 @@ from samovar.errors import ConfigError
 
 
 def read_config(path: str | os.PathLike[str]) -> Tree:
+    """Read a config from a JSON file.
+
+    Raises:
+        ConfigError: There is no such file, or it is not a JSON object.
+
+    Example:
+        >>> read_config("model.json")["model_dir"]
+        'models/click'
+    """
     file = Path(path)
     try:
         data = file.read_bytes()
     except FileNotFoundError:
-        raise ConfigError(_missing_file(file)) from None
+        raise ConfigError(f"{file}: no such file{_suggest_file(file)}") from None
     except IsADirectoryError:
-        cure = f"name the file in it{_suggest(file / 'model_config.json')}"
-        raise ConfigError(f"{file}: found a directory, expected a JSON file: {cure}") from None
+        hint = _suggest_file(file / "model_config.json")
+        raise ConfigError(f"{file} is a directory, not a JSON file{hint}") from None
     except OSError as error:
-        cure = "check the path and its permissions"
-        raise ConfigError(f"{file}: {error.strerror}, expected a readable JSON file: {cure}") from None
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = f"found byte 0x{data[error.start]:02x} at offset {error.start}"
-        raise ConfigError(f"{file}: {found}, expected UTF-8 text: save it as UTF-8") from None
+        found = f"byte 0x{data[error.start]:02x} at offset {error.start}"
+        raise ConfigError(f"{file} must be UTF-8 text, got {found}") from None
     return parse_config(text, str(file))
 
 
+def resolve_path(path: str, folder: Path, symlinks: Literal["keep", "follow"] | None = None) -> Path:
+    """The file or folder that a config names: `~` is the home folder, a relative path starts at the config's folder.
+
+    Args:
+        path: The path as the config has it.
+        folder: The folder of the config file.
+        symlinks: "keep" and "follow" make the path absolute; "follow" also replaces symbolic links by their targets.
+            None only joins: the path stays relative if `folder` is.
+    """
+    joined = folder / Path(path).expanduser()
+    if symlinks is None:
+        return joined
+    return joined.resolve() if symlinks == "follow" else Path(os.path.abspath(joined))
+
+
 def parse_config(text: str, where: str) -> Tree:
-    tree = parse_json(text.removeprefix("\ufeff"), where)  # Windows editors put a byte order mark first
+    """Parse the text of a config; `where` is its name in errors."""
+    tree = parse_json(text.removeprefix("\ufeff"), where)  # Windows editors write a byte order mark
     if not isinstance(tree, dict):
-        cure = 'write {"key": value, …}'
-        raise ConfigError(f"{where}: found {describe(tree)}, expected an object at the top: {cure}")
+        raise ConfigError(f'{where} must be an object, {{"key": value, …}}, got {describe(tree)}')
     return tree
 
 
 def dump_config(tree: Mapping[str, Any]) -> str:
-    """The one way a config is written: keys stay in the given order."""
+    """The only way a config is written. Keys keep their order."""
     for path, found in _foreign(tree, ""):
-        raise ConfigError(f"{path or 'config'}: found {found}, which JSON cannot hold: use plain values")
+        raise ConfigError(f"{path or 'config'}: JSON cannot hold {found}")
     return json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -58,7 +79,7 @@ def _foreign(value: Any, path: str) -> Iterator[tuple[str, str]]:
         for key, item in value.items():
             if isinstance(key, str):
                 yield from _foreign(item, join(path, key))
-            else:  # json would write 1 as "1", and the config would come back changed
+            else:  # json would write 1 as "1"
                 yield path, f"the key {key!r}"
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
@@ -69,42 +90,55 @@ def _foreign(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, describe(value)
 
 
-def _missing_file(file: Path) -> str:
-    return f"{file}: no such file, expected a JSON config: check the path{_suggest(file)}"
-
-
-def _suggest(file: Path) -> str:
-    """Names the JSON file of that folder which is most like `file`, if there is one."""
+def _suggest_file(file: Path) -> str:
+    """The JSON file in the same folder whose name is most like that of `file`, as the end of an error."""
     try:
         names = [entry.name for entry in file.parent.iterdir() if entry.suffix == ".json"]
-    except OSError:  # the folder is missing too: there is nothing to suggest
+    except OSError:  # the folder is missing too
         return ""
     best = nearest(file.name, names)
-    return f"; did you mean {str(file.with_name(best))!r}?" if best else ""
+    return f". Did you mean {str(file.with_name(best))!r}?" if best else ""
 
 
 _WHERE = "--conf"
-_EXAMPLE = """example: --conf '{"model.lr": 1e-3}' (single quotes keep the shell away from the double ones)"""
+_EXAMPLE = """Example: --conf '{"model.lr": 1e-3}' (the single quotes protect the double ones from the shell)"""
 
 
 def parse_override(text: str) -> Tree:
-    """The override as written. A dotted key stays as it is: only `merge` sees whether it names a path."""
+    """Parse the value of `--conf`. A dotted key is kept: only `merge` knows whether it is a path.
+
+    Raises:
+        ConfigError: The text is not a JSON object, or gives a key twice.
+    """
     try:
         override = parse_config(text, _WHERE)
     except ConfigError as error:
-        raise ConfigError(f"{error}\nthe text was: {text}\n{_EXAMPLE}") from None
+        raise ConfigError(f"{error}\nThe text was: {text}\n{_EXAMPLE}") from None
     seen: set[str] = set()
     for key, value in override.items():
         for path in flatten(value, key) if isinstance(value, dict) else [key]:
             if path in seen:
-                raise ConfigError(f"{_WHERE}: {path!r} is given twice, expected once: keep one of the two")
+                raise ConfigError(f"{_WHERE}: {path!r} is given twice")
             seen.add(path)
     return override
 
 
 def merge(base: Mapping[str, Any], *overrides: Mapping[str, Any]) -> Tree:
-    """A new tree: objects merge, all else is replaced, null replaces anything. A dotted key at the top of
-    an override is a path, unless the config has that very key; inside an object keys are literal."""
+    """Apply overrides to a config: objects are merged, other values replaced, and null replaces anything.
+
+    A dotted key at the top of an override is a path, unless the config has that very key. Inside an object keys are
+    literal.
+
+    Returns:
+        A new config.
+
+    Raises:
+        ConfigError: An override would replace an object by a value, or a value by an object.
+
+    Example:
+        >>> merge({"model": {"lr": 0.1, "dim": 8}}, {"model.lr": 0.2})
+        {'model': {'lr': 0.2, 'dim': 8}}
+    """
     merged = copy.deepcopy(dict(base))
     for override in overrides:
         for key, value in override.items():
@@ -114,7 +148,7 @@ def merge(base: Mapping[str, Any], *overrides: Mapping[str, Any]) -> Tree:
 
 
 def _address(tree: Tree, key: str) -> list[str]:
-    """The keys to walk from `tree`. Existing keys win, the longest first, so `emb.lr` may be one key."""
+    """The keys on the way from `tree`. Existing keys win, the longest first, so `emb.lr` may be one key."""
     names = key.split(".")
     for count in range(len(names), 0, -1):
         head, rest = ".".join(names[:count]), ".".join(names[count:])
@@ -123,7 +157,7 @@ def _address(tree: Tree, key: str) -> list[str]:
         if isinstance(tree.get(head), dict):
             return [head, *_address(tree[head], rest)]
     if len(names) > 1 and "" in names:
-        raise ConfigError(f"{_WHERE}: found the key {key!r}, expected names between the dots: {_EXAMPLE}")
+        raise ConfigError(f"{_WHERE}: the key {key!r} has an empty name between its dots. {_EXAMPLE}")
     return names
 
 
@@ -133,9 +167,7 @@ def _descend(tree: Tree, sections: list[str], key: str) -> Tree:
             tree[section] = {}
         if not isinstance(tree[section], dict):
             path = _path_of(sections[:depth])
-            cure = f"give {path!r} a whole new value, or mend the key"
-            found = f"found {describe(tree[section])} at {path!r}"
-            raise ConfigError(f"{_WHERE}: {key!r}: {found}, expected an object there: {cure}")
+            raise ConfigError(f"{_WHERE}: {key!r} is not possible: {path!r} is {describe(tree[section])}")
         tree = tree[section]
     return tree
 
@@ -146,8 +178,10 @@ def _merge_into(tree: Tree, override: Tree, path: str) -> None:
         if isinstance(old, dict) and isinstance(value, dict):
             _merge_into(old, value, place)
         elif isinstance(old, dict) and value is not None:
-            found, cure = f"found {describe(value)}", "override single keys of it, or null to drop it"
-            raise ConfigError(f"{_WHERE}: {place!r}: {found}, expected {describe(old)}: {cure}")
+            raise ConfigError(
+                f"{_WHERE}: {place!r} is {describe(old)} and cannot become {describe(value)}. "
+                "Override single keys of it, or drop it with null"
+            )
         else:
             tree[key] = value
 

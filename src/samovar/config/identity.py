@@ -1,10 +1,5 @@
-"""When a run may go on in a directory: which keys of the config make the result, and which may differ.
-The one place of that rule. Knows neither directories nor tables: who opens the inputs gives their ids.
-
-Where the result of a config goes when nobody says it on the command line. Makes no directory.
-
-The key `cloned_from`: which config a clone was made from, and what was changed. It stands in the clone itself, so
-that neither can be had without the other; no schema, ledger or identity sees it, because it changes no result.
+"""Which result a config describes: the keys that make the result and those that may differ, where the result goes by
+default, and the key `cloned_from`. Knows neither directories nor tables: the caller gives the ids of the inputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
+from samovar.config.document import resolve_path
 from samovar.config.values import MISSING, Tree, covers, describe
 from samovar.errors import ConfigError
 
@@ -22,16 +18,16 @@ DIRECTORY_KEYS = ("model_dir", "model_yt_dir", "out")
 PLACE_KEYS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {"train": DIRECTORY_KEYS, "predict": DIRECTORY_KEYS, "brew": ("result",), "run": ("out",)}
 )
-"""By command: the keys of its config that say where the result goes. Two configs cannot share one."""
+"""By command: the config keys that say where the result goes. Two configs cannot share a place."""
 _KEPT = "model_config.json"
 
 
 def named_place(config: Path, tree: Mapping[str, Any], keys: Sequence[str] = DIRECTORY_KEYS) -> Path:
-    """The directory that a key of the config names, relative to its file; else the file's name without its ending."""
+    """The directory that the config names, relative to its file; else the file's name without its suffix."""
     if config.name == _KEPT and config.with_name("status.json").exists():
-        return config.parent  # the config that a directory keeps is that directory's, also when it was copied
+        return config.parent  # a result directory's own config, even in a copied directory
     named = next((tree[key] for key in keys if isinstance(tree.get(key), str)), config.stem)
-    return config.parent / Path(named).expanduser()
+    return resolve_path(named, config.parent)
 
 
 PARENT: Final = "cloned_from"
@@ -39,12 +35,18 @@ PARENT: Final = "cloned_from"
 
 @dataclass(frozen=True)
 class Parent:
+    """What `cloned_from` says: the config that a clone was made from, and the change.
+
+    It is part of the clone, so that neither gets lost. No schema, ledger or identity sees it, because it does not
+    change the result.
+    """
+
     config: str
-    """The file's name, or the directory's; as seen from the folder of the clone."""
+    """The name of the file or directory, relative to the folder of the clone."""
     family: str
-    """The name that all clones of one config share; a clone's own is this and a suffix."""
+    """The name that all clones of one config share; each clone adds a suffix."""
     change: Tree
-    """The new value of each key that was changed, by its flat path."""
+    """The new value of each changed key, by flat path."""
 
 
 def with_parent(tree: Mapping[str, Any], parent: Parent) -> Tree:
@@ -56,7 +58,7 @@ def without_parent(tree: Mapping[str, Any]) -> Tree:
 
 
 def read_parent(tree: Mapping[str, Any]) -> Parent | None:
-    """None for a config that is no clone."""
+    """None for a config that is not a clone."""
     found = tree.get(PARENT)
     if found is None:
         return None
@@ -64,49 +66,52 @@ def read_parent(tree: Mapping[str, Any]) -> Parent | None:
         return Parent(**found)
     except TypeError:
         raise ConfigError(
-            f"{PARENT}: found {describe(found)}; expected the config, family and change that `samovar clone` "
-            "writes: leave the key out"
+            f"{PARENT} must have config, family and change, as `samovar clone` writes it, got {describe(found)}"
         ) from None
 
 
 FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "model_dir": "where the result lies; a copied directory goes on elsewhere",
+        "model_dir": "where the result is; a copied directory continues elsewhere",
         "model_yt_dir": "the older name of model_dir",
-        "out": "where the result lies, for stages that are no models",
-        PARENT: "which config this one was copied from; all that it says stands in the copy",
+        "out": "where the result is, for stages other than models",
+        PARENT: "which config this one was copied from; the copy has everything else",
         "*.num_downloaders": "rows arrive in order, however many threads fetch them",
         "*.num_parsers": "rows arrive in order, however many threads parse them",
-        "*.max_cache_size": "how far reading runs ahead, never what is read",
-        "*.max_memory": "how far reading runs ahead, never what is read",
+        "*.max_cache_size": "how far ahead rows are read, never which rows",
+        "*.max_memory": "how far ahead rows are read, never which rows",
         "*.memory_limit": "when sorting spills to disk, never the order it gives",
-        "snapshotter.frequency": "going on from any snapshot ends in the same bytes",
+        "snapshotter.frequency": "resuming from any snapshot gives the same bytes",
         "ttl_filter.frequency": "an expired row is reset at its next use, swept or not",
         "progress": "what the screen shows",
-        "follow": "whether to wait for hours that are not there yet",
-        "train_data.follow": "whether to wait for hours that are not there yet",
+        "follow": "whether to wait for hours that do not exist yet",
+        "train_data.follow": "whether to wait for hours that do not exist yet",
     }
 )
 
-# The user's own section: a key there means what the user's script makes of it, so none is free.
+# The user's own section: only the user's script knows what a key means there, so none is free.
 _USERS_SECTION = "model"
 
 STAGE: Final = "stage:"
-"""How the kind of a user's own stage begins. All its keys are the user's, but for these."""
+"""The prefix of a user stage's kind. All its keys belong to the user, except `out` and `cloned_from`."""
 _FREE_IN_STAGES: Final = {key: FREE_KEYS[key] for key in ("out", PARENT)}
 
 
 @dataclass(frozen=True)
 class Comparison:
+    """How two configs differ."""
+
     conflicts: Diff
-    """What would make another result; an input is shown with its id."""
+    """What would give another result; inputs are shown with their ids."""
     allowed: Diff
-    """What may differ, to be logged: free keys, and inputs that only moved."""
+    """What may differ and is only logged: free keys, and inputs that moved."""
 
 
 def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({}), kind: str = "") -> Tree:
-    """The flat config without the free keys of its kind; the inputs, by flat key, count by id instead of by path. A
-    list of paths is one flat value, and its items are inputs: `source[0]`."""
+    """The flat config without the free keys of its kind. Inputs, by flat key, count by id instead of by path.
+
+    A list of paths is one flat value, but each of its items is an input: `source[0]`.
+    """
     paths = {key: value for key, value in flatten(config).items() if not any(covers(key, each) for each in inputs)}
     flat = {**paths, **inputs}
     is_stage = kind.startswith(STAGE)
@@ -130,6 +135,19 @@ def compare(
     new_inputs: Mapping[str, str] = MappingProxyType({}),
     kind: str = "",
 ) -> Comparison:
+    """Compare two configs of one kind of result.
+
+    Args:
+        old: The config that a directory was made with.
+        new: The config that is to run in it.
+        old_inputs: The ids of the old inputs, by config key.
+        new_inputs: The ids of the new inputs, by config key.
+        kind: The kind of the result: model, table, or the name of a stage.
+
+    Example:
+        >>> compare({"seed": 1, "progress": True}, {"seed": 2}).conflicts.rows
+        {'seed': [1, 2]}
+    """
     old_flat, new_flat = flatten(old), flatten(new)
     old_identity = _without_emptied(identity(old, old_inputs, kind), new_flat)
     new_identity = _without_emptied(identity(new, new_inputs, kind), old_flat)
@@ -142,7 +160,7 @@ def compare(
 
 
 def _without_emptied(flat: Tree, other: Tree) -> Tree:
-    """Leaves out `{}` where the other config has keys inside: they are free, or else they differ anyway."""
+    """Drop `{}` where the other config has keys inside: those are free, or differ anyway."""
     return {
         key: value
         for key, value in flat.items()

@@ -1,8 +1,5 @@
-"""`Params`: a config as code reads it, by attribute, item or `get`, writing each read into a ledger.
-Does not know which keys are right: that is what the ledger finds out.
-
-The record of every parameter that code read, with its default. Knows paths and values, not the config
-they come from; `Params` writes it.
+"""`Params`: a config as code reads it, by attribute, item or `get`; and the ledger of what was read, with defaults.
+Does not know which keys are right: the ledger shows which ones code uses.
 """
 
 import copy
@@ -13,22 +10,24 @@ from typing import Any, NamedTuple, NoReturn
 
 from samovar.config.diff import flatten
 from samovar.config.identity import without_parent
-from samovar.config.values import Tree, at, covers, is_object_list, join, nearest, plain, same
+from samovar.config.values import Tree, at, covers, is_object_list, join, nearest, plain, same, suggest
 from samovar.errors import ConfigError, UnknownKey
 
 
 @dataclass
 class Record:
+    """One key that code read."""
+
     value: Any
     """What the first reader got."""
     is_present: bool
     """Whether the config has the key; if not, the value is a default."""
     defaults: list[Any] = field(default_factory=list)
-    """Every different default that some reader gave."""
+    """Every distinct default that a reader passed."""
 
 
 class ChangedDefault(NamedTuple):
-    """`old` and `new` are the default, or the list of them if readers disagreed."""
+    """A default that changed in the code. `old` and `new` are lists if readers passed different defaults."""
 
     path: str
     old: Any
@@ -37,25 +36,27 @@ class ChangedDefault(NamedTuple):
 
 @dataclass
 class Ledger:
+    """The record of every parameter that code read, with its defaults. `Params` writes it."""
+
     records: dict[str, Record] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
 
     def record(self, path: str, value: Any, is_present: bool, *defaults: Any) -> None:
-        """A reader got `value`, and would have been content with one of `defaults`."""
-        if path in self.records and not defaults:  # the usual read, in a loop that trains
+        """Note that a reader got `value`, and which defaults it passed."""
+        if path in self.records and not defaults:  # the common case, inside the training loop
             return
         record = self.records.setdefault(path, Record(plain(value), is_present))
         for default in map(plain, defaults):
             if not any(same(default, known) for known in record.defaults):
                 record.defaults.append(default)
-                record.defaults.sort(key=_json)  # whichever reader came first
+                record.defaults.sort(key=_json)  # independent of the order of readers
 
     def retire(self, path: str) -> None:
-        """The key, with all that lies in it, is an old one that nobody has to read."""
+        """Mark a key, and everything in it, as obsolete: no code has to read it."""
         self.retired.add(path)
 
     def unread(self, tree: Mapping[str, Any], path: str = "") -> list[str]:
-        """Flat paths of `tree`, which stands at `path` of the config, that nobody read or retired."""
+        """The flat paths of `tree`, a section at `path` of the config, that no code has read or retired."""
         return [
             key
             for key in flatten(tree if path else without_parent(tree), path)
@@ -63,11 +64,11 @@ class Ledger:
         ]
 
     def nearest_absent(self, key: str) -> str | None:
-        """The key that was probably meant: code asked for it, and the config does not have it."""
+        """The key that was probably meant: one that code asked for and the config lacks."""
         return nearest(key, [path for path, record in self.records.items() if not record.is_present])
 
     def to_dict(self) -> Tree:
-        """JSON-like and sorted: the same reads give the same bytes in params.json."""
+        """Plain and sorted values: the same reads give the same bytes in params.json."""
         read = {
             path: {"value": record.value, "present": record.is_present, "defaults": record.defaults}
             for path, record in sorted(self.records.items())
@@ -83,12 +84,11 @@ class Ledger:
             }
             return cls(records, set(tree["retired"]))
         except (KeyError, TypeError, AttributeError) as error:
-            cure = "take params.json from another run"
-            raise ConfigError(f"ledger: found {error!r}, expected what `to_dict` gives: {cure}") from None
+            raise ConfigError(f"params.json is not a ledger of parameters: {error!r}") from None
 
 
 def changed_defaults(old: Ledger, new: Ledger) -> list[ChangedDefault]:
-    """Keys that the config leaves to the code, where the code has changed its mind since the old run."""
+    """The keys that the config leaves to the code and whose default the code has changed since the old run."""
     changes = []
     for path in sorted(old.records.keys() & new.records.keys()):
         before, after = old.records[path], new.records[path]
@@ -107,21 +107,38 @@ def _one_or_all(defaults: list[Any]) -> Any:
 
 
 class MissingKey(UnknownKey, AttributeError, KeyError):
-    """An AttributeError for `hasattr` and `copy`, a KeyError for whatever works on mappings."""
+    """An AttributeError for `hasattr` and `copy`, and a KeyError for code that works on mappings."""
 
-    __str__ = Exception.__str__  # a KeyError would show its message in quotes
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
 class Params(Mapping[str, Any]):
-    """`params.lr`, `params["lr"]`, `params.get("lr", 0.1)`. A section is a `Params`, a list of sections a
-    list of them. Reading a leaf, also by iterating over values, enters the ledger; `in`, `len`, `keys` and
-    `==` do not. A key named like a method (`items`, `get`, …) is reached as an item."""
+    """A read-only config that records every parameter that code reads.
+
+    Read `params.lr`, `params["lr"]` or `params.get("lr", 0.1)`. A section is a `Params` too, and a list of sections
+    is a list of them. Reading a value goes into the ledger, also while iterating over `values()` or `items()`; `in`,
+    `len`, `keys` and `==` do not. A key with the name of a method (`items`, `get`, …) can only be read as an item.
+
+    Args:
+        tree: The config. It is copied.
+        ledger: Where reads are recorded; a new ledger by default.
+        path: The path of `tree` in its config, for errors and the ledger.
+
+    Raises:
+        UnknownKey: On reading a key that is absent. It is an AttributeError and a KeyError too.
+        ConfigError: On any change.
+
+    Example:
+        >>> params = Params({"lr": 0.1, "layers": [{"dim": 8}]})
+        >>> params.lr, params.layers[0].dim, params.get("dropout", 0.0)
+        (0.1, 8, 0.0)
+    """
 
     __slots__ = ("_is_default", "_ledger", "_path", "_tree")
     _tree: Tree
     _ledger: Ledger
     _path: str
-    _is_default: bool  # the section stands in the code, as the default of a key that the config lacks
+    _is_default: bool  # the section is a default in the code, for a key that the config lacks
 
     def __init__(self, tree: Mapping[str, Any], ledger: Ledger | None = None, path: str = "") -> None:
         own = copy.deepcopy(tree._tree if isinstance(tree, Params) else dict(tree))
@@ -130,37 +147,37 @@ class Params(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         if key not in self._tree:
             raise MissingKey(self._missing(key))
-        return self._hand_out(key)
+        return self._read(key)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python asks for these itself, to learn what an object can do
+        if name.startswith("__"):  # Python asks for these to learn what an object can do
             raise AttributeError(name)
         return self[name]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or `default`; an object given as the default comes back as a section too."""
+        """The value, or `default` if the key is absent. A dict as the default is returned as a section."""
         if isinstance(default, Params):
             default = default._tree
         if key in self._tree:
-            return self._hand_out(key, default)
+            return self._read(key, default)
         path = join(self._path, key)
         self._ledger.record(path, default, False, default)
         return self._wrap(default, path, is_default=True)
 
     def retired(self, *keys: str) -> None:
-        """Excuses old keys, with all that lies in them, that the code no longer reads."""
+        """Mark keys, and everything in them, as obsolete: the code no longer reads them, and that is no mistake."""
         for key in keys:
-            # A dotted name is a path, unless the config has that very key.
+            # a dotted name is a path, unless the config has that very key
             is_path = "." in key and key not in self._tree
             self._ledger.retire(f"{self._path}.{key}".lstrip(".") if is_path else join(self._path, key))
 
     def to_dict(self) -> Tree:
-        """A plain copy. Whoever takes it has read everything in it."""
+        """A plain copy. It counts as reading everything in it."""
         for path, value in flatten(self._tree, self._path).items():
             self._record(path, value)
         return copy.deepcopy(self._tree)
 
-    def _hand_out(self, key: str, *default: Any) -> Any:
+    def _read(self, key: str, *default: Any) -> Any:
         value, path = self._tree[key], join(self._path, key)
         is_section = (isinstance(value, dict) and value) or is_object_list(value)
         if not is_section:  # a section is read leaf by leaf
@@ -185,10 +202,8 @@ class Params(Mapping[str, Any]):
 
     def _missing(self, key: str) -> str:
         where = f"config section {self._path!r}" if self._path else "config"
-        best = nearest(key, self._tree)
-        guess = f"did you mean {best!r}? Otherwise " if best else ""
-        cure = f"{guess}add it to the config, or read it with params.get({key!r}, default)"
-        return f"{where}: no key {key!r}, it has {', '.join(self._tree) or 'no keys'}: {cure}"
+        hint = f"To make it optional, read it with params.get({key!r}, default)"
+        return f"{where}: no key {key!r}. {suggest(key, self._tree)}. {hint}"
 
     def __contains__(self, key: object) -> bool:
         return key in self._tree
@@ -211,8 +226,9 @@ class Params(Mapping[str, Any]):
         return f"Params({self._tree!r})"
 
     def _refuse(self, key: str, *value: object) -> NoReturn:
-        found, cure = "found code that changes it", "clone the config, or start the run with --conf"
-        raise ConfigError(f"{join(self._path, key)}: {found}, but configs never change: {cure}")
+        raise ConfigError(
+            f"{join(self._path, key)}: a config cannot be changed by code. Clone it, or start the run with --conf"
+        )
 
     __setattr__ = __setitem__ = __delattr__ = __delitem__ = _refuse
 
@@ -227,7 +243,7 @@ class Params(Mapping[str, Any]):
 
 
 def _view(tree: Tree, ledger: Ledger, path: str, is_default: bool) -> Params:
-    """A section of a config that was copied already."""
+    """A section of a config, without copying it again."""
     params = Params.__new__(Params)
     _fill(params, tree, ledger, path, is_default)
     return params

@@ -1,14 +1,7 @@
-"""The base of every strict config section. Knows how a config is checked, not which sections there are;
-a field's text stands under the field.
+"""The base of every strict config section, and its errors in plain words. Knows how a config is checked, not which
+sections there are. A field's text goes below the field.
 
-Where in a config an error of pydantic points. A location in a union names the member that was tried;
-here those names are dropped, and only the member that fits best keeps its errors. Words no messages.
-
-Which keys a schema knows at some place of a config, for "did you mean". Reads pydantic's field tables
-and checks nothing itself.
-
-What pydantic found wrong with a config, in the user's words: full path, found, expected, cure.
-Knows pydantic's errors, not the schemas they come from.
+    pydantic's errors ─▶ the place of each in the config ─▶ one group per problem ─▶ one sentence per problem
 """
 
 import json
@@ -28,16 +21,168 @@ from samovar.config.values import at, describe, join, nearest
 from samovar.errors import ConfigError, UnknownKey
 
 
+class Schema(BaseModel):
+    """A config section with typed fields. An unknown key is an error that suggests the nearest known one.
+
+    Example:
+        >>> class Brewing(Schema):
+        ...     batch_size: int = 1024
+        ...     '''How many rows go into one minibatch.'''
+        >>> Brewing.load({"batch_size": 512}, "recipe.json").batch_size
+        512
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+    @classmethod
+    def load(cls, tree: Mapping[str, Any], where: str) -> Self:
+        """Check a whole config and report everything that is wrong with it in one error.
+
+        Args:
+            tree: The config.
+            where: Its name in errors, usually the file.
+
+        Raises:
+            UnknownKey: All problems are unknown keys.
+            ConfigError: A key is missing, or a value is wrong.
+        """
+        tree = without_parent(tree)
+        try:
+            # As JSON, strict mode still accepts a list for a tuple and a string for a path or an enum.
+            return cls.model_validate_json(dump_config(tree))
+        except ValidationError as error:
+            problems = _find_problems(cls, tree, error)
+        kind = UnknownKey if all(problem.is_unknown_key for problem in problems) else ConfigError
+        if len(problems) == 1:
+            raise kind(f"{where}: {problems[0].text}")
+        lines = "".join(f"\n  {problem.text}" for problem in problems)
+        raise kind(f"{where}: {len(problems)} problems:{lines}")
+
+
+# What is wrong, in words
+
+
 @dataclass(frozen=True)
-class Member:
-    """A step of a location that is no step into the config: the union member that was tried."""
+class _Problem:
+    text: str
+    is_unknown_key: bool = False
+
+
+def _find_problems(schema: type[BaseModel], tree: Mapping[str, Any], error: ValidationError) -> list[_Problem]:
+    errors = [_locate(tree, details) for details in error.errors(include_url=False)]
+    return [_explain(schema, group) for group in _group_by_problem(errors)]
+
+
+def _explain(schema: type[BaseModel], group: list["_PlacedError"]) -> _Problem:
+    """One place of the config. The group has several errors if the value could have had one of several types."""
+    first = group[0]
+    kind, path = first.details["type"], first.path
+    known = _known_keys(schema, first.steps)
+    name = str(first.keys[-1]) if first.keys else ""
+    if kind == "extra_forbidden":
+        return _Problem(f"{path}: {_explain_unknown_key(known, name)}", is_unknown_key=True)
+    if kind == "missing":
+        return _Problem(f"{path} is missing{known.about(name)}")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _Problem(_explain_tag(first))
+    value = first.details["input"]
+    if kind in ("value_error", "assertion_error"):  # the schema's own check, in its own words
+        text = _PREAMBLE.sub("", first.details["msg"])
+        shown = "" if isinstance(value, dict) or "got " in text else f", got {describe(value)}"
+        return _Problem(f"{path}: {text}{shown}" if path else f"{text}{shown}")
+    expected = _join_alternatives(_expected(each.details) for each in group)
+    hint = _hint(value, expected)
+    return _Problem(f"{path or 'the config'} must {expected}, got {describe(value)}{hint}{known.about(name)}")
+
+
+def _explain_unknown_key(known: "_KnownKeys", name: str) -> str:
+    main = known.main_name(name)
+    if main:
+        return f"another name of {main!r}, which is given too. Keep one of the two"
+    best = known.nearest(name)
+    guess = f"Did you mean {best!r}? " if best else ""
+    return f"unknown key. {guess}Available: {', '.join(known.names) or 'none'}"
+
+
+def _explain_tag(error: "_PlacedError") -> str:
+    """A section that is one of several kinds, with the key that tells which missing or wrong."""
+    context = error.details.get("ctx", {})
+    key = join(error.path, str(context["discriminator"]).strip("'"))
+    if error.details["type"] == "union_tag_not_found":
+        return f"{key} is missing"
+    return f"{key} must be one of {context['expected_tags']}, got {context['tag']!r}"
+
+
+_TYPES = {
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "none_required": "null",
+}
+_PREAMBLE = re.compile(r"^(Value error, |Assertion failed, )")
+_RULE = re.compile(r"^\w+ should (be|have|match) (.*)$", re.DOTALL)
+
+
+def _expected(details: ErrorDetails) -> tuple[str, str]:
+    """What the value must be, as a verb and its object: `be`, `an integer`."""
+    if details["type"] in _TYPES:
+        return "be", _TYPES[details["type"]]
+    rule = _RULE.match(details["msg"])
+    return (rule[1], rule[2]) if rule else ("be", f"valid ({details['msg']})")
+
+
+def _join_alternatives(expected: Iterable[tuple[str, str]]) -> str:
+    """`be an integer or 'auto'`: a verb is repeated only where it changes."""
+    phrases, last = [], ""
+    for verb, what in dict.fromkeys(expected):
+        phrases.append(what if verb == last else f"{verb} {what}")
+        last = verb
+    return " or ".join(phrases)
+
+
+def _hint(value: Any, expected: str) -> str:
+    if isinstance(value, str):
+        try:
+            unquoted = json.loads(value)
+        except ValueError:
+            unquoted = None
+        kinds = {bool: "true or false", int: "an integer", float: "a number"}
+        if type(unquoted) in kinds and ("a number" in expected or kinds[type(unquoted)] in expected):
+            return f". Write {value} without quotes"
+    if isinstance(value, float) and value.is_integer() and "an integer" in expected:
+        return f". Write {int(value)}"
+    return ""
+
+
+# Where in the config an error is. Pydantic's location in a union names the member that was tried; those steps are
+# told apart from keys, and only the member that fits best keeps its errors.
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A step of a location that is not a step into the config: the union member that was tried."""
 
     name: str | int
 
 
 @dataclass(frozen=True)
-class WrongPlace:
-    steps: tuple[str | int | Member, ...]
+class _PlacedError:
+    steps: tuple[str | int | _Member, ...]
     details: ErrorDetails
 
     @property
@@ -51,106 +196,111 @@ class WrongPlace:
             path = at(path, key) if isinstance(key, int) else join(path, key)
         return path
 
-    def union(self, start: int) -> tuple[str | int | Member, ...] | None:
+    def union(self, start: int) -> tuple[str | int | _Member, ...] | None:
         """The steps to the first union at or after `start`."""
-        members = (i for i in range(start, len(self.steps)) if isinstance(self.steps[i], Member))
+        members = (i for i in range(start, len(self.steps)) if isinstance(self.steps[i], _Member))
         position = next(members, None)
         return None if position is None else self.steps[:position]
 
 
-def _keys(steps: Iterable[str | int | Member]) -> tuple[str | int, ...]:
-    return tuple(step for step in steps if not isinstance(step, Member))
+def _keys(steps: Iterable[str | int | _Member]) -> tuple[str | int, ...]:
+    return tuple(step for step in steps if not isinstance(step, _Member))
 
 
-def trace(tree: Mapping[str, Any], details: ErrorDetails) -> WrongPlace:
-    """Follows the location into the config: what cannot be followed is a union member, or a missing key."""
-    steps: list[str | int | Member] = []
+def _locate(tree: Mapping[str, Any], details: ErrorDetails) -> _PlacedError:
+    """Follow the location into the config. A step that cannot be followed is a union member, or a missing key."""
+    steps: list[str | int | _Member] = []
     node: Any = tree
     for position, step in enumerate(details["loc"], 1):
         is_missing_key = details["type"] == "missing" and position == len(details["loc"])
         is_key = isinstance(node, Mapping) and step in node
         is_index = isinstance(node, list) and isinstance(step, int)
-        steps.append(step if is_key or is_index or is_missing_key else Member(step))
+        steps.append(step if is_key or is_index or is_missing_key else _Member(step))
         if is_key or is_index:
             node = node[step]
-    return WrongPlace(tuple(steps), details)
+    return _PlacedError(tuple(steps), details)
 
 
-def closest_branches(places: Iterable[WrongPlace], start: int = 0) -> list[list[WrongPlace]]:
-    """Groups of errors, one group a problem: several in a group are types that were all possible there.
-    pydantic reports the errors of one union, and of one member in it, in a row."""
-    groups: list[list[WrongPlace]] = []
-    for union, tried in groupby(places, key=lambda place: place.union(start)):
+def _group_by_problem(errors: Iterable[_PlacedError], start: int = 0) -> list[list[_PlacedError]]:
+    """One group per problem. Several errors in a group are types that were all possible at that place.
+
+    Pydantic reports the errors of one union, and of one member in it, in a row.
+    """
+    groups: list[list[_PlacedError]] = []
+    for union, tried in groupby(errors, key=lambda error: error.union(start)):
         if union is None:
-            groups += [[place] for place in tried]
+            groups += [[error] for error in tried]
         else:
             groups += _closest_member(union, tried)
     return groups
 
 
-def _closest_member(union: tuple[str | int | Member, ...], tried: Iterable[WrongPlace]) -> list[list[WrongPlace]]:
-    """A member whose errors lie deeper had at least the right type; the closest of those speaks."""
+def _closest_member(union: tuple[str | int | _Member, ...], tried: Iterable[_PlacedError]) -> list[list[_PlacedError]]:
+    """The groups of the member that fits best. One whose errors are deeper had at least the right type."""
     after, own_keys = len(union), _keys(union)
-    by_member = groupby(tried, key=lambda place: place.steps[after])
-    members = [closest_branches(places, after + 1) for _, places in by_member]
+    by_member = groupby(tried, key=lambda error: error.steps[after])
+    members = [_group_by_problem(errors, after + 1) for _, errors in by_member]
     entered = [groups for groups in members if any(group[0].keys != own_keys for group in groups)]
     if entered:
         return min(entered, key=_distance)
-    return [[place for groups in members for group in groups for place in group]]
+    return [[error for groups in members for group in groups for error in group]]
 
 
-def _distance(groups: list[list[WrongPlace]]) -> tuple[int, int]:
-    """A member with other keys is further off than one with the right keys and wrong values."""
+def _distance(groups: list[list[_PlacedError]]) -> tuple[int, int]:
+    """A member with other keys is further away than one with the right keys and wrong values."""
     kinds = [group[0].details["type"] for group in groups]
     return sum(kind in ("missing", "extra_forbidden") for kind in kinds), len(kinds)
 
 
+# Which keys a schema knows at one place of a config
+
+
 @dataclass(frozen=True)
-class KnownKeys:
+class _KnownKeys:
     path: str
     fields: Mapping[str, FieldInfo]
-    """By every name that is accepted for them."""
+    """By every accepted name."""
     names: tuple[str, ...]
     elsewhere: Mapping[str, str]
-    """The name of every field in the whole schema, with a path where it may stand."""
+    """The name of every field in the whole schema, with a path where it may be."""
 
     def nearest(self, name: str) -> str | None:
         """The full path of the key that was probably meant, here or in another section."""
         best = nearest(name, self.fields)
         if best:
             return join(self.path, best)
-        other = self.elsewhere.get(name)  # the very place, if only another member of a union has the key
+        other = self.elsewhere.get(name)  # this very place, if only another member of a union has the key
         return other if other != join(self.path, name) else None
 
-    def twin(self, name: str) -> str | None:
-        """The main name of the field, if `name` is accepted for it."""
+    def main_name(self, name: str) -> str | None:
+        """The main name of a field, if `name` is another name of it."""
         field = self.fields.get(name)
         return next((main for main in self.names if main != name and self.fields[main] is field), None)
 
     def about(self, name: str) -> str:
-        """The field's own text, as a remark."""
+        """The field's own text, in parentheses."""
         field = self.fields.get(name)
-        return f" ({' '.join(field.description.split())})" if field and field.description else ""
+        return f" ({' '.join(field.description.split()).removesuffix('.')})" if field and field.description else ""
 
 
-def known_keys(schema: type[BaseModel], steps: Iterable[str | int | Member]) -> KnownKeys:
-    """The keys of the section that holds the place to which `steps` lead."""
+def _known_keys(schema: type[BaseModel], steps: Iterable[str | int | _Member]) -> _KnownKeys:
+    """The keys of the section that contains the place at the end of `steps`."""
     models, path = [schema], ""
     for step in _all_but_last_key(steps):
-        if isinstance(step, Member):
+        if isinstance(step, _Member):
             models = [model for model in models if model.__name__ == step.name] or models
             continue
         path = at(path, step) if isinstance(step, int) else join(path, step)
         field = _accepted(models).get(step) if isinstance(step, str) else None
-        # An index, or a key of a plain dict, leads to the models that the field has already named.
+        # an index, or a key of a plain dict, leads to the models that the field has already named
         models = list(_models_in(field.annotation)) if field else models
     names = tuple(dict.fromkeys(name for model in models for name in model.model_fields))
-    return KnownKeys(path, _accepted(models), names, dict(_all_paths(schema, "", ())))
+    return _KnownKeys(path, _accepted(models), names, dict(_all_paths(schema, "", ())))
 
 
-def _all_but_last_key(steps: Iterable[str | int | Member]) -> list[str | int | Member]:
+def _all_but_last_key(steps: Iterable[str | int | _Member]) -> list[str | int | _Member]:
     section = list(steps)
-    while section and isinstance(section.pop(), Member):
+    while section and isinstance(section.pop(), _Member):
         pass
     return section
 
@@ -175,7 +325,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _all_paths(schema: type[BaseModel], path: str, above: tuple[type[BaseModel], ...]) -> Iterator[tuple[str, str]]:
-    """Deepest first, so that in a dict made of these the place nearest the top wins."""
+    """Deepest first, so that in a dict of these the place nearest to the top wins."""
     if schema in above:  # a schema that contains itself
         return
     for name, field in schema.model_fields.items():
@@ -183,112 +333,3 @@ def _all_paths(schema: type[BaseModel], path: str, above: tuple[type[BaseModel],
             yield from _all_paths(model, join(path, name), (*above, schema))
     for name in schema.model_fields:
         yield name, join(path, name)
-
-
-_EXPECTED = {
-    "int_type": "an integer",
-    "int_from_float": "an integer",
-    "float_type": "a number",
-    "string_type": "a string",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "set_type": "a list",
-    "frozen_set_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-    "none_required": "null",
-}
-_PREAMBLE = re.compile(r"^(\w+ should (be|have|match) |Value error, |Assertion failed, )")
-
-
-@dataclass(frozen=True)
-class Problem:
-    path: str
-    text: str
-    is_unknown_key: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.text}" if self.path else self.text
-
-
-def find_problems(schema: type[BaseModel], tree: Mapping[str, Any], error: ValidationError) -> list[Problem]:
-    places = [trace(tree, details) for details in error.errors(include_url=False)]
-    return [_explain(schema, alternatives) for alternatives in closest_branches(places)]
-
-
-def _explain(schema: type[BaseModel], alternatives: list[WrongPlace]) -> Problem:
-    """One place of the config; there are several errors if it could have been one of several types."""
-    place = alternatives[0]
-    known = known_keys(schema, place.steps)
-    name = str(place.keys[-1]) if place.keys else ""
-    if place.details["type"] == "extra_forbidden":
-        return Problem(place.path, _unknown_key(known, name), is_unknown_key=True)
-    about = known.about(name)
-    if place.details["type"] == "missing":
-        return Problem(place.path, f"found nothing, expected a value: add the key{about}")
-    found = place.details["input"]
-    if place.details["type"] in ("value_error", "assertion_error"):  # words of the schema's own check
-        shown = "" if isinstance(found, dict) else f"found {describe(found)}: "
-        return Problem(place.path, f"{shown}{_expected(place.details)}")
-    expected = " or ".join(dict.fromkeys(_expected(each.details) for each in alternatives))
-    cure = _cure(found, expected)
-    return Problem(place.path, f"found {describe(found)}, expected {expected}: {cure}{about}")
-
-
-def _unknown_key(known: KnownKeys, name: str) -> str:
-    twin = known.twin(name)
-    if twin:
-        return f"unknown key, or rather another name of {twin!r}, which is given too: keep one of the two"
-    best = known.nearest(name)
-    cure = f"did you mean {best!r}?" if best else "remove it"
-    return f"unknown key, expected one of {', '.join(known.names) or 'no keys'}: {cure}"
-
-
-def _expected(details: ErrorDetails) -> str:
-    if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        context = details.get("ctx", {})
-        return f"{context.get('discriminator')} to be {context.get('expected_tags', 'there')}"
-    message = _PREAMBLE.sub("", details["msg"])
-    is_bound = message.startswith(("greater", "less"))
-    return _EXPECTED.get(details["type"], f"a value {message}" if is_bound else message)
-
-
-def _cure(found: Any, expected: str) -> str:
-    if isinstance(found, str):
-        try:
-            unquoted = json.loads(found)
-        except ValueError:
-            unquoted = None
-        kinds = {bool: "true or false", int: "an integer", float: "a number"}
-        if type(unquoted) in kinds and ("a number" in expected or kinds[type(unquoted)] in expected):
-            return f"write {found} without quotes"
-    if isinstance(found, float) and found.is_integer() and "an integer" in expected:
-        return f"write {int(found)}"
-    return "change the value"
-
-
-class Schema(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        allow_inf_nan=False,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
-
-    @classmethod
-    def load(cls, tree: Mapping[str, Any], where: str) -> Self:
-        """Checks a whole config and tells everything that is wrong with it in one error."""
-        tree = without_parent(tree)
-        try:
-            # As JSON, strictness still lets a list be a tuple and a string be a path or an enum.
-            return cls.model_validate_json(dump_config(tree))
-        except ValidationError as error:
-            problems = find_problems(cls, tree, error)
-        kind = UnknownKey if all(problem.is_unknown_key for problem in problems) else ConfigError
-        if len(problems) == 1:
-            raise kind(f"{where}: {problems[0]}")
-        lines = "".join(f"\n  {problem}" for problem in problems)
-        raise kind(f"{where}: {len(problems)} problems, each to be mended in the config or with --conf:{lines}")

@@ -1,5 +1,5 @@
-"""JSON text to a tree, refusing what two readers could understand differently: a key given twice, NaN,
-a number past infinity. Points at the line. Knows no files and does not care what the tree means.
+"""Strict JSON: rejects what two parsers could read differently, such as duplicate keys, NaN and numbers that overflow.
+Errors point at the line. Knows no files and no schema.
 """
 
 import json
@@ -28,16 +28,17 @@ _EXPECTED = {
 
 
 def parse_json(text: str, where: str) -> Any:
+    """Parse a text; `where` is its name in errors."""
     try:
         return _parse_plain(text)
     except ValueError:
-        return _parse_with_care(text, where)
+        return _parse_carefully(text, where)
 
 
 def _parse_plain(text: str) -> Any:
-    """Ten times as fast as looking at every token; a `ValueError` for all that may need a look."""
+    """Ten times as fast as checking every token. A `ValueError` means that the text may need those checks."""
     if "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:
-        raise ValueError("perhaps half of a surrogate pair, or too deep")
+        raise ValueError("may have half of a surrogate pair, or be too deep")
     text.encode()
     return json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
 
@@ -56,7 +57,7 @@ def _finite(token: str) -> float:
     return number
 
 
-def _parse_with_care(text: str, where: str) -> Any:
+def _parse_carefully(text: str, where: str) -> Any:
     source = _Source(text, where)
     try:
         tree = json.loads(text)
@@ -64,9 +65,8 @@ def _parse_with_care(text: str, where: str) -> Any:
         raise source.broken(error) from None
     except RecursionError:
         raise source.too_deep(0) from None
-    except ValueError:  # all that is left: an integer with more digits than Python reads
-        found = f"found an integer of more than {sys.get_int_max_str_digits()} digits"
-        raise ConfigError(f"{where}: {found}, expected a number that Python can read: shorten it") from None
+    except ValueError:  # the only case left: an integer with more digits than Python reads
+        raise ConfigError(f"{where}: an integer has more than {sys.get_int_max_str_digits()} digits") from None
     _check_tokens(source)
     return tree
 
@@ -78,14 +78,14 @@ class _Source:
 
     def broken(self, error: json.JSONDecodeError) -> ConfigError:
         is_end = error.pos == len(self.text)
-        position = len(self.text.rstrip()) if is_end else error.pos  # the last line that has something on it
+        position = len(self.text.rstrip()) if is_end else error.pos  # the last line that is not empty
         found = "the end of the text" if is_end else repr(self.text[error.pos])
         expected = _EXPECTED.get(error.msg, f"valid JSON ({error.msg})")
-        cure = "mend this line (double quotes only, no comments, no comma after the last entry)"
-        return self.fault(position, f"broken JSON, found {found}, expected {expected}: {cure}")
+        rules = "JSON has only double quotes, no comments and no comma after the last entry"
+        return self.fault(position, f"invalid JSON: expected {expected}, got {found}. {rules}")
 
     def too_deep(self, position: int) -> ConfigError:
-        return self.fault(position, f"found more than {MAX_DEPTH} nested levels, expected a config: flatten it")
+        return self.fault(position, f"more than {MAX_DEPTH} nested levels")
 
     def fault(self, position: int, text: str) -> ConfigError:
         line, column = self.line_at(position), position - self.text.rfind("\n", 0, position)
@@ -105,7 +105,7 @@ class _Source:
 
 @dataclass
 class _Frame:
-    """One object or list that is open where the scan stands."""
+    """An object or list that is open at the current position."""
 
     path: str
     first_seen: dict[str, int] | None
@@ -117,7 +117,7 @@ class _Frame:
 
 
 def _check_tokens(source: _Source) -> None:
-    """`json` has already accepted the text, so the tokens are well-formed and well-nested."""
+    """Check a text that `json` has accepted, so its tokens are well-formed and well-nested."""
     frames: list[_Frame] = []
     previous = ""
     for match in _TOKEN.finditer(source.text):
@@ -145,8 +145,7 @@ def _enter_key(source: _Source, position: int, frame: _Frame, key: str) -> None:
     frame.key = key
     if key in frame.first_seen:
         first = source.line_at(frame.first_seen[key])
-        found = f"duplicate key {frame.place()!r}, first given on line {first}"
-        raise source.fault(position, f"{found}, expected each key once: keep one of the two")
+        raise source.fault(position, f"duplicate key {frame.place()!r}, first given on line {first}")
     frame.first_seen[key] = position
 
 
@@ -155,8 +154,7 @@ def _check_string(source: _Source, position: int, token: str) -> str:
     try:
         string.encode()
     except UnicodeEncodeError:
-        found = "found half of a surrogate pair in a string"
-        raise source.fault(position, f"{found}, expected text that UTF-8 can hold: rewrite it") from None
+        raise source.fault(position, "a string has half of a surrogate pair, which UTF-8 cannot hold") from None
     return string
 
 
@@ -164,5 +162,4 @@ def _check_number(source: _Source, position: int, token: str, place: str) -> Non
     is_number = token not in ("true", "false", "null")
     # An integer of any size is exact; only a point or an exponent makes a float that can overflow.
     if is_number and not token.lstrip("-").isdecimal() and not math.isfinite(float(token)):
-        cure = "write a finite number, null, or leave the key out"
-        raise source.fault(position, f"{place or 'the config'}: found {token}, expected a finite number: {cure}")
+        raise source.fault(position, f"{place or 'the config'} must be a finite number, got {token}")

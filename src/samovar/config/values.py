@@ -1,10 +1,5 @@
-"""What a config value is: when two are the same, how one is told to the user, how any Python value is
-written down. Knows no keys and no paths.
-
-The one "did you mean". Knows nothing of where names come from.
-
-How a place in a config is written: `model.lr`, `eval_confs[0].name`, `policies["emb.lr"]`.
-Knows nothing of what stands at that place.
+"""Config values and where they are: when two are the same, how errors show one, how a place in a config is written
+(`model.lr`, `eval_confs[0].name`, `policies["emb.lr"]`), and which known name a wrong one is most like.
 """
 
 import difflib
@@ -18,13 +13,24 @@ from typing import Any, Final, TypeAlias
 
 # "epochs" still finds "epoch_count" (0.59), "lr" no longer finds "l2" (0.50).
 _CUTOFF = 0.55
+_MOST_SHOWN = 30
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, or None if none is like it. Case does not count."""
+    """The candidate most like `name`, ignoring case; None if none is similar."""
     by_folded = {candidate.casefold(): candidate for candidate in sorted(candidates, reverse=True)}
     close = difflib.get_close_matches(name.casefold(), sorted(by_folded), n=1, cutoff=_CUTOFF)
     return by_folded[close[0]] if close else None
+
+
+def suggest(name: str, available: Iterable[str]) -> str:
+    """The end of an error about an unknown name: `Did you mean 'lr'? Available: lr, dim`."""
+    names = list(available)
+    best = nearest(name, names)
+    guess = f"Did you mean {best!r}? " if best else ""
+    shown = ", ".join(names[:_MOST_SHOWN])
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return f"{guess}Available: {shown or 'none'}{more}"
 
 
 _PART = re.compile(r'\[("(?:[^"\\]|\\.)*")\]|\[(\d+)\]|([^.\[\]"]+)')
@@ -33,15 +39,15 @@ _PLAIN = re.compile(r'[^.\[\]"]+')
 
 @lru_cache(maxsize=4096)  # ten thousand configs have the same few keys
 def join(path: str, key: str) -> str:
-    """The path of `key` inside the section at `path`. A key that looks like a path is quoted, so that
-    `{"a.b": 1}` and `{"a": {"b": 1}}` never share one."""
+    """The path of `key` inside the section at `path`. A key that looks like a path is quoted, so `{"a.b": 1}` and
+    `{"a": {"b": 1}}` never share a path."""
     if not _PLAIN.fullmatch(key):
         return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
     return f"{path}.{key}" if path else key
 
 
 def at(path: str, index: int) -> str:
-    """The path of one item of the list at `path`."""
+    """The path of one item in the list at `path`."""
     return f"{path}[{index}]"
 
 
@@ -54,7 +60,7 @@ def split(path: str) -> list[str | int]:
 
 
 def covers(pattern: str, path: str) -> bool:
-    """Whether `path` is the place that `pattern` names or lies in it; `*.name` is a name at any depth."""
+    """Whether `path` is the place that `pattern` names, or inside it. `*.name` matches a name at any depth."""
     wanted, parts = split(pattern), split(path)
     if wanted[:1] == ["*"]:
         wanted = wanted[1:]
@@ -67,7 +73,7 @@ Tree: TypeAlias = dict[str, Any]
 
 
 class Missing(Enum):
-    """The type of `MISSING`: a key that is not there, unlike one that holds null."""
+    """The type of `MISSING`: a key that is absent, unlike one that is null."""
 
     MISSING = "missing"
 
@@ -79,12 +85,12 @@ MISSING: Final = Missing.MISSING
 
 
 def is_object_list(value: object) -> bool:
-    """A list of nothing but objects is a list of sections; any other list is one value."""
+    """Whether a list is a list of sections. It is if all its items are objects; any other list is one value."""
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def same(one: Any, other: Any) -> bool:
-    """1 is 1.0 and NaN is NaN, but True is not 1."""
+    """Whether two values are the same: 1 is 1.0 and NaN is NaN, but True is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
@@ -97,7 +103,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def describe(value: Any) -> str:
-    """A value as an error shows it: `'ten' (a string)`."""
+    """A value as errors show it: `'ten' (a string)`."""
     if value is None:
         return "null"
     if isinstance(value, Mapping):
@@ -116,11 +122,11 @@ def _kind(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A JSON-like copy of any value. What JSON cannot hold becomes `{"repr": …}`, the same in every run."""
+    """A copy of any value as JSON has it. What JSON cannot hold becomes `{"repr": …}`, the same in every run."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # an Enum that is a string too would print its class
+        return str.__str__(value)  # a string Enum would print its class
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float) and math.isfinite(value):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samovar.config import flatten
+from samovar.config import flatten, resolve_path
 from samovar.config.values import at, split
 from samovar.errors import NotAResult
 from samovar.results import Link, ResultDirectory, Source, open_directory
@@ -43,9 +43,8 @@ def _planned_sources(target: Target) -> Iterator[Source]:
             places = {key: value} if isinstance(value, str) else {}
             if isinstance(value, list):
                 places = {at(key, index): each for index, each in enumerate(value) if isinstance(each, str)}
-            yield from (
-                _as_source(place, target.path.parent / Path(path).expanduser()) for place, path in places.items()
-            )
+            folder = target.path.parent
+            yield from (_as_source(place, resolve_path(path, folder)) for place, path in places.items())
 
 
 def _as_source(key: str, path: Path) -> Source:

@@ -6,14 +6,13 @@ and resumable.
 """
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import dump_config, flatten, merge, parse_config, parse_override, read_config
+from samovar.config import dump_config, flatten, merge, parse_config, parse_override, read_config, resolve_path
 from samovar.config.diff import diff_flat
 from samovar.config.identity import PLACE_KEYS, STAGE, identity, named_place
 from samovar.config.values import MISSING, Tree, same
@@ -173,8 +172,10 @@ def _is_same_path(kept: Any, asked: Any, folder: Path) -> bool:
         return all(same(*pair) or _is_same_path(*pair, folder) for pair in zip(kept, asked, strict=True))
     if not isinstance(asked, str):
         return False
-    path = folder / Path(asked).expanduser()
-    return kept in (str(path.resolve()), os.path.abspath(path))
+    return kept in (
+        str(resolve_path(asked, folder, symlinks="follow")),
+        str(resolve_path(asked, folder, symlinks="keep")),
+    )
 
 
 def _show(value: Any) -> str:
@@ -226,4 +227,4 @@ def _predict(task: Task) -> list[str]:
 def _path(task: Task, tree: dict[str, Any], key: str) -> str:
     if not isinstance(tree.get(key), str):
         raise ConfigError(f"{task.config_path}: {key} must be a directory, got {tree.get(key)!r}")
-    return str(Path(task.config_path).parent / Path(tree[key]).expanduser())
+    return str(resolve_path(tree[key], Path(task.config_path).parent))

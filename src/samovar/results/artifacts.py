@@ -19,7 +19,7 @@ from typing import Any
 
 from samovar.errors import BadPath, CorruptData, NotFound
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
-from samovar.store import Guard, Store, Tail
+from samovar.store import Fence, Store, Tail
 
 FILES = "files"
 ROOTS = ("logs", "evaluation", "model", FILES)
@@ -35,9 +35,9 @@ _MOST_CLOSING = 16
 class Artifacts:
     """The files of a run so far. `inventory` is what a snapshot commits and a rollback restores."""
 
-    def __init__(self, store: Store, guard: Guard) -> None:
+    def __init__(self, store: Store, fence: Fence) -> None:
         self._store = store
-        self._guard = guard  # a replaced holder that wakes must not put its files over its successor's
+        self._fence = fence  # a replaced holder that wakes must not put its files over its successor's
         self._files: dict[str, FileRecord] = {}
         self._tails: dict[str, Tail] = {}
         self._closers: ThreadPoolExecutor | None = None
@@ -87,7 +87,7 @@ class Artifacts:
             raise BadPath(
                 f"{path}: artifacts live in {', '.join(ROOTS)}; expected a path in one of them: move it there"
             )
-        return CheckedWriter(self._store, path, self._guard)
+        return CheckedWriter(self._store, path, self._fence)
 
     def _settle_oldest(self) -> None:
         path, writer, closing = self._closing.popleft()
@@ -102,7 +102,7 @@ class Artifacts:
 
     def adopt(self) -> None:
         """Take in the plain files that a stage wrote below `files`."""
-        self._store.settle(FILES)
+        self._store.sync(FILES)
         for entry in self._store.list(FILES):
             self._files[entry.path] = FileRecord.of(self._store.map(entry.path))
 
@@ -120,7 +120,7 @@ class Artifacts:
             content = self._tails[log].content()
             if content:
                 path = _segment(log, len(self._segments(log)) + 1)
-                self._files[path] = write_checked(self._store, path, content, self._guard)
+                self._files[path] = write_checked(self._store, path, content, self._fence)
         self._close_tails()
 
     def join(self) -> None:

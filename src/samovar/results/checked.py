@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from samovar.errors import CorruptData, NotFound
 from samovar.native import Hasher
-from samovar.store import Guard, Store
+from samovar.store import Fence, Store
 
 _BESIDE_BYTES = 1 << 20  # below this a thread costs more than it saves
 
@@ -37,8 +37,8 @@ class FileRecord:
 class CheckedWriter:
     """A store's writer that keeps the record of what went through it."""
 
-    def __init__(self, store: Store, path: str, guard: Guard | None = None) -> None:
-        self._writer = store.create(path, guard)
+    def __init__(self, store: Store, path: str, fence: Fence | None = None) -> None:
+        self._writer = store.create(path, fence)
         self._hasher = Hasher()
         self._size = 0
         self._beside: ThreadPoolExecutor | None = None
@@ -72,8 +72,8 @@ class CheckedWriter:
         self._writer.__exit__(kind, error, trace)
 
 
-def write_checked(store: Store, path: str, data: bytes, guard: Guard | None = None) -> FileRecord:
-    with CheckedWriter(store, path, guard) as writer:
+def write_checked(store: Store, path: str, data: bytes, fence: Fence | None = None) -> FileRecord:
+    with CheckedWriter(store, path, fence) as writer:
         writer.write(data)
     return writer.record
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from samovar.config import compare, dump_config, to_csv
+from samovar.config import compare, dump_config
 from samovar.errors import Conflict, CorruptData, NotAResult, Stopped
 from samovar.results.artifacts import Artifacts
 from samovar.results.checked import CheckedWriter, FileRecord, write_checked
@@ -389,7 +389,7 @@ def _check_config(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
         is_bare = not (directory.is_finished or directory.is_live or committed_snapshots(directory.store))
         raise Conflict(
             f"{directory.name}: belongs to another config; expected the same one. The difference:\n"
-            f"{to_csv(found.conflicts)}Use another directory, or the config that it was made with"
+            f"{found.conflicts.to_csv()}Use another directory, or the config that it was made with"
             f"{', or remove it: it has no snapshot' if is_bare else ''}"
         )
     return [f"{key} differs from when this began: {old} → {new}" for key, (old, new) in found.allowed.rows.items()]

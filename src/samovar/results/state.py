@@ -26,8 +26,8 @@ import numpy as np
 from samovar.errors import BadInput, CorruptData, NotAResult
 from samovar.results.arrays import Array, ArraysFile, as_array, write_arrays
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
-from samovar.store import Guard, Store
-from samovar.store.disk import Disk, store_error
+from samovar.store import Fence, Store
+from samovar.store.disk import Disk, publish
 
 Json = Any
 
@@ -169,15 +169,15 @@ TREE_FILE = "state.json"
 ARRAYS_FILE = "arrays.safetensors"
 
 
-def write_state(store: Store, prefix: str, tree: object, guard: Guard | None = None) -> dict[str, FileRecord]:
+def write_state(store: Store, prefix: str, tree: object, fence: Fence | None = None) -> dict[str, FileRecord]:
     """Write a tree; gives the records of its files by path. It does not count until somebody commits them."""
     node, arrays = encode_tree(tree)
-    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", guard) as writer:
+    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", fence) as writer:
         write_arrays(writer, arrays)
     text = json.dumps({"format": STATE_FORMAT, "tree": node}, allow_nan=False).encode()
     return {
         f"{prefix}/{ARRAYS_FILE}": writer.record,
-        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, guard),
+        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, fence),
     }
 
 
@@ -200,37 +200,12 @@ TREE_KEY = "samovar"
 FILE_FORMAT = 1
 
 
-class _File:
-    def __init__(self, disk: Disk, descriptor: int) -> None:
-        self._disk = disk
-        self._descriptor = descriptor
-
-    def write(self, data: bytes | memoryview, /) -> None:
-        self._disk.write_all(self._descriptor, data)
-
-
 def save_tree(path: Path, tree: object, disk: Disk | None = None) -> None:
-    """Replace the file in one step; a kill leaves the old one."""
-    try:
-        _replace(path, tree, disk or Disk())
-    except OSError as error:
-        raise store_error(error, "save", path, path.parent) from error
-
-
-def _replace(path: Path, tree: object, disk: Disk) -> None:
+    """Write a state tree as one file. An existing file is replaced in one step; a kill leaves the old one."""
     node, arrays = encode_tree(tree)
-    beside = path.with_name(f".{path.name}.new")
-    if beside.exists():  # of somebody who was killed
-        disk.unlink(beside)
-    descriptor = disk.create(beside)
-    try:
-        text = json.dumps({"format": FILE_FORMAT, "tree": node}, allow_nan=False)
-        write_arrays(_File(disk, descriptor), arrays, {TREE_KEY: text})
-        disk.fsync(descriptor)
-    finally:
-        disk.close(descriptor)
-    disk.replace(beside, path)
-    disk.fsync_folder(path.parent)
+    text = json.dumps({"format": FILE_FORMAT, "tree": node}, allow_nan=False)
+    with publish(path, disk, verb="save") as file:
+        write_arrays(file, arrays, {TREE_KEY: text})
 
 
 def load_tree(path: Path) -> Any:

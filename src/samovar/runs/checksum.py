@@ -18,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import BadInput, StoreError
+from samovar.errors import AlreadyExists, BadInput, StoreError
 from samovar.native import FileList, list_files, stamps_of
 from samovar.native.files import CTIME, NUM_STAMPS, SIZE
 from samovar.runs.cache import Change, read_rows, write_rows
 from samovar.runs.parallel import map_many
+from samovar.store.disk import publish
 
 SETTLED_SECONDS = 2.0
 DIGEST_BYTES = 32
@@ -267,12 +268,12 @@ def to_text(digests: Mapping[str, str]) -> bytes:
 def write_list(path: Path, digests: Mapping[str, str]) -> None:
     """Write a new list. An old one is never overwritten: later lists are compared with it."""
     try:
-        with path.open("xb") as file:
+        with publish(path, replace=False) as file:
             file.write(to_text(digests))
-    except FileExistsError:
-        raise BadInput(f"{path}: exists already. Choose another name, or remove it first") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot write the list: {error.strerror}") from None
+    except AlreadyExists:
+        raise BadInput(f"{path} already exists. Choose another name, or remove it first") from None
+    except StoreError as error:
+        raise BadInput(str(error)) from None
 
 
 def read_list(path: Path) -> dict[str, str]:

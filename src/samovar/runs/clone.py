@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, product
 from pathlib import Path
@@ -12,12 +13,11 @@ from typing import Any
 from samovar.config import MISSING, Diff, dump_config, flat_diff, flatten, merge
 from samovar.config.identity import PLACE_KEYS, Parent, read_parent, with_parent, without_parent
 from samovar.config.values import nearest
-from samovar.errors import BadInput
+from samovar.errors import AlreadyExists, BadInput
 from samovar.results import open_directory
 from samovar.results.directory import CONFIG
 from samovar.runs.find import Target, command_of
-from samovar.store.disk import Disk, store_error
-from samovar.store.heartbeat import ScratchNames
+from samovar.store.disk import Disk, publish
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,12 @@ def clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | N
     record = Parent(file.stem if is_from_result else file.name, base, change)
     for suffix in suffixes():
         path = file.with_name(f"{base}{suffix}.json")
-        if path.with_suffix("").exists():  # the directory that the clone would make
+        if path.exists() or path.with_suffix("").exists():  # a clone, or the directory that it would make
             continue
         tree = _place(new, old, keys, None if is_from_result else file.stem.removeprefix(base), suffix)
-        if _create(path, dump_config(with_parent(tree, record)).encode(), disk or Disk()):
+        with suppress(AlreadyExists):  # another process was first
+            with publish(path, disk, replace=False, verb="create") as output:
+                output.write(dump_config(with_parent(tree, record)).encode())
             return Clone(path, flat_diff({"old": old, "new": tree}), _new_keys(old, new))
     raise AssertionError("there is always another suffix")
 
@@ -118,23 +120,3 @@ def _place(
 def _new_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
     known = flatten(old)
     return {key: nearest(key, known) for key in flatten(new) if key not in known}
-
-
-def _create(path: Path, data: bytes, disk: Disk) -> bool:
-    """Create a whole and durable file; False if the name is taken."""
-    scratch = path.with_name(f".{path.name}.{ScratchNames().next()}")
-    try:
-        descriptor = disk.create(scratch)
-        try:
-            disk.write_all(descriptor, data)
-            disk.fsync(descriptor)
-            disk.link(scratch, path)
-        finally:
-            disk.close(descriptor)
-            disk.unlink(scratch)
-        disk.fsync_folder(path.parent)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise store_error(error, "create", path, path.parent) from error
-    return True

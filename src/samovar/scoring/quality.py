@@ -1,6 +1,5 @@
 """How good predictions are: measured on arrays, and reported by hour or day for a result directory. Writes nothing."""
 
-import csv
 import io
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from samovar.config import format_csv
 from samovar.results import ResultDirectory
 from samovar.results.artifacts import METRICS_LOG, read_log
 
@@ -123,11 +123,11 @@ def _path_of(line: dict[str, Any]) -> str:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return format_csv(COLUMNS, (map(_show, map(row.get, COLUMNS)) for row in rows))
+
+
+def _show(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:

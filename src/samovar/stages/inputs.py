@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from samovar.brewing.sources import fingerprint
+from samovar.config import resolve_path
 from samovar.config.diff import diff_flat
 from samovar.config.values import MISSING, at, describe, join
 from samovar.errors import BadInput, ConfigError, Conflict, NotAResult
@@ -142,7 +143,7 @@ def find_raw_files(config: Mapping[str, Any], folder: Path) -> RawFiles | None:
     if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each for each in listed):
         raise ConfigError(f"{FILES_KEY}: expected a path or pattern, or a list of them, got {describe(given)}")
     return RawFiles(
-        [os.path.abspath(folder / Path(each).expanduser()) for each in listed], is_list=isinstance(given, list)
+        [str(resolve_path(each, folder, symlinks="keep")) for each in listed], is_list=isinstance(given, list)
     )
 
 
@@ -168,7 +169,7 @@ def _read_sources(key: str, value: Any, folder: Path) -> Iterator[NamedSource]:
     def named(place: str, name: str, path: Any) -> NamedSource:
         if not isinstance(path, str) or not path:
             raise ConfigError(f"{place}: expected the path of a result directory, got {describe(path)}")
-        return NamedSource(place, name, (folder / Path(path).expanduser()).resolve(), place == key)
+        return NamedSource(place, name, resolve_path(path, folder, symlinks="follow"), place == key)
 
     if value is None or (key == "table" and not isinstance(value, str)):
         return

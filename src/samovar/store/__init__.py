@@ -1,6 +1,6 @@
-"""Where bytes live: the seam, its implementations, and leases. Knows nothing of results, tables or training."""
+"""Where bytes live: the store interface, its implementations, and leases. Knows nothing of results or tables."""
 
-from samovar.store.base import Attributes, Entry, Guard, Store, Tail, Writer, write_file
+from samovar.store.base import Attributes, Entry, Fence, Store, Tail, Writer, write_file
 from samovar.store.lease import Holder, Lease, LeaseState, lease_state, take_lease
 from samovar.store.local import LocalStore
 from samovar.store.memory import MemoryStore
@@ -8,7 +8,7 @@ from samovar.store.memory import MemoryStore
 __all__ = [
     "Attributes",
     "Entry",
-    "Guard",
+    "Fence",
     "Holder",
     "Lease",
     "LeaseState",

@@ -1,8 +1,9 @@
-"""The right to work in a directory, and the fence around its commits. Built on attributes, so any store has it.
+"""Leases: the right to work in a directory, and the fence around its commits. Built on attributes, so every store has
+them.
 
-take    compare-and-set {epoch: n+1, holder: me}   only one of several challengers wins
-commit  compare-and-set {…}, only while epoch = n  every taking changes the version, so a holder that was
-                                                   replaced loses the race for the next version: a fence
+    take    compare-and-set {epoch: n+1, holder: me}    only one of several processes wins
+    commit  compare-and-set {…}, only while epoch = n   taking a lease changes the version of the attributes, so a
+                                                        holder that was replaced cannot commit: it is fenced off
 """
 
 import os
@@ -23,7 +24,7 @@ LEASE = "lease"  # the attribute
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds, or held, a directory."""
+    """The process that holds, or held, a directory."""
 
     host: str
     pid: int
@@ -39,7 +40,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class LeaseState:
-    """What the attributes say of a directory's lease."""
+    """A directory's lease as its attributes have it."""
 
     epoch: int
     holder: Holder | None
@@ -51,6 +52,7 @@ class LeaseState:
 
 
 def lease_state(store: Store, directory: str = "") -> LeaseState:
+    """The lease of a directory now, without taking it."""
     return _state_of(store, store.attributes(directory))
 
 
@@ -62,7 +64,12 @@ def _state_of(store: Store, attributes: Attributes) -> LeaseState:
 
 
 class Lease:
-    """A held lease. Not for use in a forked child: the lease stays with the process that took it."""
+    """A lease that this process holds, for a `with` block. A forked child cannot use it.
+
+    Example:
+        >>> with take_lease(store) as lease:
+        ...     lease.commit(color="red")
+    """
 
     def __init__(self, store: Store, directory: str, epoch: int, holder: Holder, heartbeat: Heartbeat) -> None:
         self.epoch = epoch
@@ -76,30 +83,32 @@ class Lease:
         self._heart_error: Exception | None = None
 
     def check(self) -> Attributes:
-        """The directory's attributes, if the lease is still ours; else `LeaseLost`."""
+        """The directory's attributes, if this process still holds the lease; else `LeaseLost`."""
         if self._heart_error is not None:
             raise self._heart_error
         if self._heartbeat is None or os.getpid() != self.holder.pid:
-            raise LeaseLost(f"lease of epoch {self.epoch} ({self.holder}): used after its end, or in a forked process")
+            raise LeaseLost(
+                f"lease of epoch {self.epoch} ({self.holder}) used after its release, or in a forked process"
+            )
         attributes = self._store.attributes(self._directory)
         if attributes.version == 0:
             raise StoreError(
-                f"{self._name}: vanished while {self.holder} worked in it; expected its "
-                "attributes to be there: bring it back (was it moved, or its disk unmounted?) and start again"
+                f"{self._name}: the folder is missing while {self.holder} works in it. "
+                "Was it moved, or its disk unmounted? Bring it back and start again"
             )
         current = attributes.values.get(LEASE, {})
         if current.get("epoch") != self.epoch:
             holder = current.get("holder")
             successor = str(Holder(**holder)) if holder else "another process"
             raise LeaseLost(
-                f"{self._name}: {successor} took it over with epoch {current.get('epoch')} from our epoch "
-                f"{self.epoch}, because we gave no sign of life for {LEASE_SECONDS:.0f} s; "
-                "nothing more is written here: let that process go on"
+                f"{self._name}: {successor} took over the lease (epoch {current.get('epoch')} after our "
+                f"{self.epoch}), because this process gave no sign of life for {LEASE_SECONDS:.0f} s. "
+                "It writes nothing more; the other process continues"
             )
         return attributes
 
     def commit(self, **values: Json) -> None:
-        """Change attributes as the holder: all of them, or none and `LeaseLost`."""
+        """Change attributes as the holder: all of them, or none with `LeaseLost`."""
         while True:
             attributes = self.check()
             if self._store.compare_and_set(self._directory, attributes, {**attributes.values, **values}) is not None:
@@ -110,11 +119,11 @@ class Lease:
             self._heartbeat.beat()
 
     def keep_beating(self, also: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> None:
-        """Beat, and call `also`, every few seconds from a thread; its failure is raised by the next `check`."""
-        self._heart = threading.Thread(target=self._beat_forever, args=(also, seconds), name="lease", daemon=True)
+        """Beat, and call `also`, every few seconds from a thread. The next `check` raises its error, if any."""
+        self._heart = threading.Thread(target=self._run_heart, args=(also, seconds), name="lease", daemon=True)
         self._heart.start()
 
-    def _beat_forever(self, also: Callable[[], None], seconds: float) -> None:
+    def _run_heart(self, also: Callable[[], None], seconds: float) -> None:
         while not self._stopping.wait(seconds):
             try:
                 self.beat()
@@ -130,16 +139,16 @@ class Lease:
         self._heart = None
 
     def release(self) -> None:
-        """Give the directory back. Without effect when it was lost or released already."""
+        """Release the directory. Does nothing if the lease was lost or released before."""
         self.stop_beating()
         if self._heartbeat is None or os.getpid() != self.holder.pid:
             return
         self._heart_error = None
-        self._heartbeat.drop()  # from here on others may take it
+        self._heartbeat.stop()  # from here on others may take the lease
         try:
             self.commit(**{LEASE: {"epoch": self.epoch, "holder": None}})
         except LeaseLost:
-            pass  # the successor's record stands, and is right
+            pass  # the record of the new holder is right
         finally:
             self._heartbeat = None
 
@@ -157,7 +166,11 @@ def _name(store: Store, directory: str) -> str:
 
 
 def take_lease(store: Store, directory: str = "") -> Lease:
-    """Become the holder, or `LeaseHeld` with the name of the one who is."""
+    """Take the lease of a directory.
+
+    Raises:
+        LeaseHeld: A live process holds it; the message names that process.
+    """
     heartbeat = store.heartbeat(directory)
     try:
         while True:
@@ -165,8 +178,7 @@ def take_lease(store: Store, directory: str = "") -> Lease:
             state = _state_of(store, attributes)
             if state.is_held:
                 raise LeaseHeld(
-                    f"{_name(store, directory)} is in use by {state.holder}; one process may work in it at a time: "
-                    "wait for it, or stop it and start again"
+                    f"{_name(store, directory)} is in use by {state.holder}. Wait until that process ends, or stop it"
                 )
             holder = Holder.here()
             epoch = state.epoch + 1
@@ -174,5 +186,5 @@ def take_lease(store: Store, directory: str = "") -> Lease:
             if store.compare_and_set(directory, attributes, {**attributes.values, LEASE: record}) is not None:
                 return Lease(store, directory, epoch, holder, heartbeat)
     except BaseException:
-        heartbeat.drop()
+        heartbeat.stop()
         raise

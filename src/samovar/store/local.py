@@ -1,13 +1,12 @@
-"""A store in a local folder. Knows the folder and the disk below it, and nothing of what the files mean.
+"""A store in a local folder. Knows nothing of what the files mean.
 
     <root>/…                              the files
-    <root>/.samovar/tmp/<process>-<n>     files in the making
-    <root>/.samovar/attributes/…/@<n>     one file a change of attributes; the highest number holds
-    <root>/.samovar/locks/<process>-<n>   a lease holder's sign of life (life.py)
-    <root>/.samovar/open/<name>           open ends of logs
+    <root>/.samovar/tmp/<process>-<n>     unfinished files
+    <root>/.samovar/attributes/…/@<n>     one file per change of attributes; the highest number is current
+    <root>/.samovar/locks/<process>-<n>   heartbeats of lease holders (heartbeat.py)
+    <root>/.samovar/open/<name>           growing ends of logs
 
-A file is written beside, fsynced, renamed into place, and its folder fsynced. A change of attributes is a hard
-link to the next number, which fails if somebody was first.
+A change of attributes is a hard link to the next number, which fails if another process was first.
 """
 
 import errno
@@ -25,7 +24,7 @@ from samovar.store.base import (
     RESERVED,
     Attributes,
     Entry,
-    Guard,
+    Fence,
     Heartbeat,
     Json,
     Liveness,
@@ -35,19 +34,23 @@ from samovar.store.base import (
     split_file,
     split_path,
 )
-from samovar.store.disk import Disk, store_error
-from samovar.store.heartbeat import LocalHeartbeat, ScratchNames, judge
+from samovar.store.disk import Disk, PendingFile, store_error
+from samovar.store.heartbeat import LocalHeartbeat, find_liveness
+from samovar.store.process import ScratchNames, abandoned_files
 
-# A stale holder could win a number that was already taken and removed again. It then finds newer numbers, and
-# knows, as long as more versions are kept than pass between its link and its look.
+# A stale holder could win a number that was taken and removed before. It notices, because it then finds much newer
+# numbers, as long as fewer changes than this happen between its link and its check.
 KEPT_VERSIONS = 64
-
-# A large file goes to the disk while it is being written, in steps of this size; the fsync then finds little to do.
-_WRITEBACK_BYTES = 32 << 20
 
 
 class LocalStore(Store):
-    """All files below `root`. The constructor touches nothing; the folder is made by the first write."""
+    """A store of all files below `root`. The first write creates the folder; the constructor touches nothing.
+
+    Args:
+        root: The folder.
+        disk: The system calls that change the disk; tests pass disks that fail.
+        clock: Seconds, for heartbeats.
+    """
 
     can_map = True
 
@@ -58,7 +61,7 @@ class LocalStore(Store):
         self._clock = clock
         self._own = self.root / RESERVED
         self._names = ScratchNames()
-        self._root_was_there = False
+        self._root_existed = False
 
     # Files
 
@@ -72,25 +75,25 @@ class LocalStore(Store):
                 return memoryview(bytearray())  # an empty file cannot be mapped
             return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
 
-    def stamp(self, path: str) -> Hashable:
-        with self._translated("read", path):
+    def etag(self, path: str) -> Hashable:
+        with self._as_store_error("read", path):
             found = self._file(path).stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    def create(self, path: str, guard: Guard | None = None) -> Writer:
+    def create(self, path: str, fence: Fence | None = None) -> Writer:
         target = self._file(path)
-        return _LocalWriter(self, path, target, guard)
+        return _LocalWriter(self, path, target, fence)
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         target = self._file(path)
-        with self._translated("create", path):
+        with self._as_store_error("create", path):
             self.make_folder(target.parent)
             if not self._link_new(target, data):
-                raise AlreadyExists(f"{target}: exists already; expected to be its first writer: read it instead")
+                raise AlreadyExists(f"{target} already exists")
 
     def list(self, prefix: str = "") -> Sequence[Entry]:
         top = self._place(prefix)
-        with self._translated("list", prefix):
+        with self._as_store_error("list", prefix):
             if top.is_file():
                 return [Entry(prefix, top.stat().st_size)]
             return sorted(self._walk(top), key=lambda entry: entry.path)
@@ -107,11 +110,11 @@ class LocalStore(Store):
                 yield from self._walk(Path(item.path))
             elif item.is_file(follow_symlinks=False):
                 path = Path(item.path).relative_to(self.root).as_posix()
-                with suppress(FileNotFoundError):  # removed since we looked
+                with suppress(FileNotFoundError):  # removed since the listing
                     yield Entry(path, item.stat(follow_symlinks=False).st_size)
 
-    def settle(self, directory: str) -> None:
-        with self._translated("settle", directory):
+    def sync(self, directory: str) -> None:
+        with self._as_store_error("sync", directory):
             for folder, folders, names in os.walk(self._place(directory), topdown=False):
                 place = Path(folder).relative_to(self.root).as_posix()
                 files = [self._file(f"{place}/{name}") for name in [*folders, *names]][len(folders) :]  # refuses links
@@ -128,11 +131,11 @@ class LocalStore(Store):
 
     def remove(self, path: str) -> None:
         target = self._file(path)
-        with self._translated("remove", path), suppress(FileNotFoundError):
+        with self._as_store_error("remove", path), suppress(FileNotFoundError):
             self._disk.unlink(target)
 
     def remove_tree(self, path: str) -> None:
-        with self._translated("remove", path):
+        with self._as_store_error("remove", path):
             for folder, kept in ((self._place(path), self._own), (self._attribute_folder(path), None)):
                 if folder.is_dir():
                     self._remove_folder(folder, kept)
@@ -153,18 +156,18 @@ class LocalStore(Store):
 
     def attributes(self, directory: str = "") -> Attributes:
         folder = self._attribute_folder(directory)
-        with self._translated("read the attributes of", directory):
+        with self._as_store_error("read the attributes of", directory):
             while True:
                 versions = _versions(folder)
                 if not versions:
                     return Attributes()
-                with suppress(FileNotFoundError):  # removed since we looked: there are newer ones
+                with suppress(FileNotFoundError):  # removed since the listing: there are newer ones
                     return _decode_attributes(folder / _version_name(versions[-1]), versions[-1])
 
     def compare_and_set(self, directory: str, expected: Attributes, values: Mapping[str, Json]) -> Attributes | None:
         folder = self._attribute_folder(directory)
         version = expected.version + 1
-        with self._translated("set attributes of", directory):
+        with self._as_store_error("set attributes of", directory):
             self.make_folder(folder)
             if not self._link_new(folder / _version_name(version), _encode_attributes(values)):
                 return None
@@ -176,7 +179,7 @@ class LocalStore(Store):
                 return None
             for old in versions:
                 if old <= version - KEPT_VERSIONS:
-                    with suppress(FileNotFoundError):  # another one removes them too
+                    with suppress(FileNotFoundError):  # another process removes them too
                         self._disk.unlink(folder / _version_name(old))
         return Attributes(version, dict(values))
 
@@ -184,45 +187,45 @@ class LocalStore(Store):
 
     def tail(self, name: str) -> Tail:
         split_path(name)
-        with self._translated("open", name):
+        with self._as_store_error("open", name):
             folder = self._own / "open"
             self.make_folder(folder)
             path = folder / name.replace("/", "--")
             with suppress(FileNotFoundError):
-                self._disk.unlink(path)  # a replaced holder may still write to the old one: it has no name now
+                self._disk.unlink(path)  # a replaced holder may still write to the old file, which has no name now
             return _LocalTail(self, path, self._disk.create(path))
 
     def heartbeat(self, directory: str) -> Heartbeat:
-        with self._translated("take the lease of", directory):
+        with self._as_store_error("take the lease of", directory):
             folder = self._own / "locks"
             self.make_folder(folder)
             return LocalHeartbeat(folder / self._names.next(), self._disk)
 
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
-        return judge(self._own / "locks", record, self._clock())
+        return find_liveness(self._own / "locks", record, self._clock())
 
     def sweep(self) -> None:
-        with self._translated("sweep", ""):
+        with self._as_store_error("sweep", ""):
             for folder, _, _ in os.walk(self.root):
-                self._disk.fsync_folder(Path(folder))  # a killed process may have left names that are not durable
+                self._disk.fsync_folder(Path(folder))  # names that a killed process left may not be durable
             left = [
-                *self._names.left_by_the_dead(self._own / "tmp"),
-                *self._names.left_by_the_dead(self._own / "locks"),
+                *abandoned_files(self._own / "tmp", include_other_machines=True),
+                *abandoned_files(self._own / "locks", include_other_machines=True),
             ]
-            open_ends = self._own / "open"
-            for path in [*left, *(sorted(open_ends.iterdir()) if open_ends.is_dir() else [])]:
+            tails = self._own / "open"
+            for path in [*left, *(sorted(tails.iterdir()) if tails.is_dir() else [])]:
                 with suppress(FileNotFoundError):
                     self._disk.unlink(path)
 
-    # What the writers below use
+    # For the writers below
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder and those above it, each of them durable; but not a root that was there and vanished."""
-        root_was_there = self._root_was_there  # before the look, or another thread could make it in between
+        """Make a folder and its parents, durably; but never again a root that existed and has vanished."""
+        root_existed = self._root_existed  # read first, or another thread could create it in between
         if folder.is_dir():
-            self._root_was_there |= folder.is_relative_to(self.root)
+            self._root_existed |= folder.is_relative_to(self.root)
             return
-        if folder == self.root and root_was_there:
+        if folder == self.root and root_existed:
             raise _gone(folder)
         self.make_folder(folder.parent)
         try:
@@ -232,34 +235,25 @@ class LocalStore(Store):
                 raise
         self._disk.fsync_folder(folder.parent)
 
-    def scratch(self) -> tuple[Path, int]:
-        """A new file in the making and its descriptor."""
+    def new_file(self) -> PendingFile:
         folder = self._own / "tmp"
         self.make_folder(folder)
-        path = folder / self._names.next()
-        return path, self._disk.create(path)
+        return PendingFile(folder / self._names.next(), self._disk)
 
     def _link_new(self, target: Path, data: bytes) -> bool:
-        """Put a small durable file in place; False if there is one already."""
-        scratch, descriptor = self.scratch()
+        """Create a small file; False if the name is taken."""
+        file = self.new_file()
         try:
-            try:
-                self._disk.write_all(descriptor, data)
-                self._disk.fsync(descriptor)
-            finally:
-                self._disk.close(descriptor)
-            try:
-                self._disk.link(scratch, target)
-            except FileExistsError:
-                return False
-            self._disk.fsync_folder(target.parent)
-            return True
+            file.write(data)
+            file.publish(target, replace=False)
+        except FileExistsError:
+            return False
         finally:
-            with suppress(OSError):  # the sweep takes what could not be removed now
-                self._disk.unlink(scratch)
+            file.discard()
+        return True
 
     @contextmanager
-    def _translated(self, verb: str, path: str) -> Iterator[None]:
+    def _as_store_error(self, verb: str, path: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -268,11 +262,11 @@ class LocalStore(Store):
     @contextmanager
     def _reading(self, path: str) -> Iterator[int]:
         target = self._file(path)
-        with self._translated("read", path):
+        with self._as_store_error("read", path):
             try:
                 descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise NotFound(f"{target}: no such file; expected one that was created: check the name") from error
+                raise NotFound(f"{target}: no such file") from error
             try:
                 yield descriptor
             finally:
@@ -285,14 +279,13 @@ class LocalStore(Store):
         return self._descend(split_file(path))
 
     def _descend(self, parts: tuple[str, ...]) -> Path:
-        """Where a path stands on the disk, having made sure that no link on the way leads out of the root."""
+        """The place of a path on the disk, after checking that no link on the way leads out of the root."""
         place = self.root
         for part in parts:
             place = place / part
             if place.is_symlink():
                 raise BadPath(
-                    f"{place}: is a symbolic link; a store follows none, they could lead out of it: "
-                    "put the files themselves there"
+                    f"{place} is a symbolic link, which could lead out of the store. Put the files themselves there"
                 )
         return place
 
@@ -336,62 +329,43 @@ def _decode_attributes(path: Path, version: int) -> Attributes:
     body = body.removesuffix(b"\n")
     if checksum != b"%016x" % hash_bytes(body):
         raise CorruptData(
-            f"{path}: its checksum does not fit its content; expected attributes as they were written: "
-            "the disk damaged it; remove this file to go back to the state before"
+            f"{path}: wrong checksum: the disk damaged the file. Remove it to return to the previous state"
         )
     return Attributes(version, json.loads(body))
 
 
 class _LocalWriter(Writer):
-    def __init__(self, store: LocalStore, path: str, target: Path, guard: Guard | None) -> None:
+    def __init__(self, store: LocalStore, path: str, target: Path, fence: Fence | None) -> None:
         self._store = store
-        self._disk = store._disk
         self._path = path
         self._target = target
-        self._guard = guard
-        with store._translated("create", path):
-            self._scratch, self._descriptor = store.scratch()
+        self._fence = fence
         self._is_open = True
-        self._size = 0
-        self._started = 0  # up to here the disk was told to begin
+        with store._as_store_error("create", path):
+            self._file = store.new_file()
 
     def write(self, data: bytes | memoryview) -> None:
         try:
-            with self._store._translated("write", self._path):
-                self._disk.write_all(self._descriptor, data)
-                self._size += memoryview(data).nbytes
-                if self._size - self._started >= _WRITEBACK_BYTES:
-                    self._disk.start_writeback(self._descriptor, self._started, self._size - self._started)
-                    self._started = self._size
+            with self._store._as_store_error("write", self._path):
+                self._file.write(data)
         except BaseException:
             self.abort()
             raise
 
     def close(self) -> None:
-        if not self._is_open:
-            return
-        try:
-            with self._store._translated("write", self._path):
-                self._disk.fsync(self._descriptor)
-                self._store.make_folder(self._target.parent)
-                if self._guard is not None:
-                    self._guard()  # after the slow part
-                self._disk.replace(self._scratch, self._target)
-                self._disk.fsync_folder(self._target.parent)
-        except BaseException:
-            self.abort()
-            raise
-        self._is_open = False
-        self._disk.close(self._descriptor)
+        if self._is_open:
+            self._is_open = False
+            with self._store._as_store_error("write", self._path):
+                self._file.publish(self._target, replace=True, before=self._prepare)
+
+    def _prepare(self) -> None:
+        self._store.make_folder(self._target.parent)
+        if self._fence is not None:
+            self._fence()
 
     def abort(self) -> None:
-        if not self._is_open:
-            return
         self._is_open = False
-        with suppress(OSError):  # we are here because of another error: that one is told
-            self._disk.close(self._descriptor)
-        with suppress(OSError):
-            self._disk.unlink(self._scratch)
+        self._file.discard()
 
 
 class _LocalTail(Tail):
@@ -402,13 +376,13 @@ class _LocalTail(Tail):
 
     def append(self, data: bytes) -> None:
         assert self._descriptor is not None, "append after close"
-        with self._store._translated("write", self._path.name):
+        with self._store._as_store_error("write", self._path.name):
             self._store._disk.write_all(self._descriptor, data)
 
     def content(self) -> bytes:
         assert self._descriptor is not None, "content after close"
-        with self._store._translated("read", self._path.name):
-            return _read_range(self._descriptor, 0, None)  # not by name: a successor may have taken that
+        with self._store._as_store_error("read", self._path.name):
+            return _read_range(self._descriptor, 0, None)  # not by name: a new holder may have taken that
 
     def close(self, keep: bool = False) -> None:
         if self._descriptor is None:
@@ -416,5 +390,5 @@ class _LocalTail(Tail):
         descriptor, self._descriptor = self._descriptor, None
         self._store._disk.close(descriptor)
         if not keep:
-            with self._store._translated("close", self._path.name), suppress(FileNotFoundError):
+            with self._store._as_store_error("close", self._path.name), suppress(FileNotFoundError):
                 self._store._disk.unlink(self._path)

@@ -1,4 +1,4 @@
-"""A store in this process's memory: for tests and for throw-away work. Keeps no byte after the process."""
+"""A store in the memory of this process, for tests and temporary work."""
 
 import itertools
 import threading
@@ -10,7 +10,7 @@ from samovar.store.base import (
     LEASE_SECONDS,
     Attributes,
     Entry,
-    Guard,
+    Fence,
     Heartbeat,
     Json,
     Liveness,
@@ -23,10 +23,10 @@ from samovar.store.base import (
 
 
 class MemoryStore(Store):
-    """Files are bytes in a dict. `clock` gives seconds, for heartbeats."""
+    """A store that keeps files as bytes in a dict. `clock` gives the seconds for heartbeats."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.name = "store in memory"
+        self.name = "memory store"
         self._clock = clock
         self._files: dict[str, bytes] = {}
         self._attributes: dict[str, Attributes] = {}
@@ -44,12 +44,12 @@ class MemoryStore(Store):
         split_file(path)
         with self._lock:
             if path not in self._files:
-                raise NotFound(f"{path}: no such file in this store; expected one that was created: check the name")
+                raise NotFound(f"{path}: no such file in this store")
             return self._files[path]
 
-    def create(self, path: str, guard: Guard | None = None) -> Writer:
+    def create(self, path: str, fence: Fence | None = None) -> Writer:
         split_file(path)
-        return _MemoryWriter(self, path, guard)
+        return _MemoryWriter(self, path, fence)
 
     def put(self, path: str, data: bytes) -> None:
         with self._lock:
@@ -60,14 +60,14 @@ class MemoryStore(Store):
         split_file(path)
         with self._lock:
             if path in self._files:
-                raise AlreadyExists(f"{path}: exists already; expected to be its first writer: read it instead")
+                raise AlreadyExists(f"{path} already exists")
             self.put(path, bytes(data))
 
     def _check_no_clash(self, path: str) -> None:
         parts = split_path(path)
         parents = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
         if parents & self._files.keys() or any(name.startswith(path + "/") for name in self._files):
-            raise BadPath(f"{path}: a file and a directory cannot share a name; expected a free one: rename it")
+            raise BadPath(f"{path}: a file and a directory cannot share a name")
 
     def list(self, prefix: str = "") -> Sequence[Entry]:
         split_path(prefix)
@@ -116,14 +116,14 @@ class MemoryStore(Store):
         return "alive" if self._clock() - beat <= LEASE_SECONDS else "silent"
 
     def sweep(self) -> None:
-        """Nothing is left by a process that is gone: its memory is gone too."""
+        """Nothing to do: the memory of a dead process is gone too."""
 
 
 class _MemoryWriter(Writer):
-    def __init__(self, store: MemoryStore, path: str, guard: Guard | None) -> None:
+    def __init__(self, store: MemoryStore, path: str, fence: Fence | None) -> None:
         self._store = store
         self._path = path
-        self._guard = guard
+        self._fence = fence
         self._data: bytearray | None = bytearray()
 
     def write(self, data: bytes | memoryview) -> None:
@@ -133,8 +133,8 @@ class _MemoryWriter(Writer):
     def close(self) -> None:
         data, self._data = self._data, None
         if data is not None:
-            if self._guard is not None:
-                self._guard()
+            if self._fence is not None:
+                self._fence()
             self._store.put(self._path, bytes(data))
 
     def abort(self) -> None:
@@ -167,5 +167,5 @@ class _MemoryHeartbeat(Heartbeat):
     def beat(self) -> None:
         self._heartbeats[self._number] = self._clock()
 
-    def drop(self) -> None:
+    def stop(self) -> None:
         self._heartbeats.pop(self._number, None)

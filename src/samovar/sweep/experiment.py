@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samovar.config import merge, read_config
+from samovar.config import merge, read_config, resolve_path
 from samovar.config.identity import named_place
 from samovar.errors import SamovarError, Stopped
 from samovar.queue import ENDED_STATES, Job, Queue, Task, Worker, make_task, open_queue, worker_name
@@ -102,7 +102,7 @@ def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[
 
 
 def _task(experiment: Experiment, request: Request, part: Part) -> Task:
-    script = None if experiment.script is None else request.path.parent / Path(experiment.script).expanduser()
+    script = None if experiment.script is None else resolve_path(experiment.script, request.path.parent)
     return make_task(
         part.config,
         kind=experiment.kind,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import dump_config, flatten, merge, parse_config, read_config
+from samovar.config import dump_config, flatten, merge, parse_config, read_config, resolve_path
 from samovar.config.identity import PLACE_KEYS, Parent, with_parent, without_parent
 from samovar.errors import AlreadyExists, NotAResult
 from samovar.store import LocalStore
@@ -29,7 +29,7 @@ def read_base(experiment: Experiment, folder: Path) -> tuple[str | None, dict[st
     """The path of the base config, None if it is in the experiment file, and the config with the experiment's
     evaluation. Paths in a config are relative to its file, and become absolute."""
     if isinstance(experiment.base, str):
-        path = (folder / Path(experiment.base).expanduser()).resolve()
+        path = resolve_path(experiment.base, folder, symlinks="follow")
         name, tree, home = str(path), read_config(path), path.parent
     else:
         name, tree, home = None, experiment.base, folder.resolve()
@@ -56,7 +56,7 @@ def make_paths_absolute(tree: Mapping[str, Any], folder: Path, kind: str) -> dic
 def _resolve(value: Any, folder: Path) -> Any:
     """A path, a list of paths, or a mapping of names to paths."""
     if isinstance(value, str):
-        return str(folder / Path(value).expanduser())
+        return str(resolve_path(value, folder))
     if isinstance(value, list):
         return [_resolve(each, folder) for each in value]
     if isinstance(value, dict):

@@ -4,14 +4,12 @@ A column names a metric, with all shifts of an evaluation together, and may say 
 `ahead.auc:max`. The default is the mean over all examples for evaluations, and the last value for everything else.
 """
 
-import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samovar.config import flat_diff, read_config
-from samovar.config.diff import show_value
+from samovar.config import flat_diff, format_csv, read_config
 from samovar.config.identity import without_parent
 from samovar.errors import NotAResult
 from samovar.results import open_directory
@@ -37,14 +35,12 @@ class Table:
     metrics: Sequence[str]
 
     def to_csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["part", "state", *self.changed, *self.metrics])
+        lines = []
         for row in self.rows:
             measured = (row.metrics[name] for name in self.metrics)
             shown = ("" if value is None else repr(value) for value in measured)
-            writer.writerow([row.name, row.state, *(show_value(row.values[key]) for key in self.changed), *shown])
-        return text.getvalue()
+            lines.append([row.name, row.state, *(row.values[key] for key in self.changed), *shown])
+        return format_csv(["part", "state", *self.changed, *self.metrics], lines)
 
     def to_png(self) -> bytes:
         """One panel per metric, one point per part."""

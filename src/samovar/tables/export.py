@@ -3,7 +3,6 @@
 What brewing drops cannot come back: strings stay hashes, nulls in lists are gone, padded sequences stay padded.
 """
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 
 from samovar.errors import AlreadyExists
-from samovar.store.disk import store_error
+from samovar.store.disk import publish
 from samovar.tables.record import Bag, Record, RecordValue
 from samovar.tables.schema import HOUR, ColumnSchema, TableSchema
 from samovar.tables.table import Table
@@ -22,22 +21,14 @@ def export_rows(table: Table, path: Path) -> int:
     """Write all examples as one Parquet file, which must not exist; return their number."""
     if path.exists():
         raise AlreadyExists(f"{path} exists already, and an export overwrites nothing. Choose another name")
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        _write_rows(table, unfinished)
-        os.link(unfinished, path)  # unlike a rename, a link overwrites nothing
-    except OSError as error:
-        raise store_error(error, "export to", path, path.parent) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return table.num_examples
-
-
-def _write_rows(table: Table, path: Path) -> None:
     schema = _arrow_schema(table.schema)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with (
+        publish(path, replace=False, verb="export to") as file,
+        pq.ParquetWriter(file.path, schema, compression="zstd") as writer,
+    ):
         for record in table.read():
             writer.write_batch(_rows_of(table.schema, record, schema))
+    return table.num_examples
 
 
 def _rows_of(columns: TableSchema, record: Record, schema: pa.Schema) -> pa.RecordBatch:

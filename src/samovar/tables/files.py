@@ -69,7 +69,7 @@ class TableFile:
     @property
     def stamp(self) -> Hashable | None:
         """Differs once the file was changed; None where the store cannot know."""
-        return self._store.stamp(self.entry.path)
+        return self._store.etag(self.entry.path)
 
     def _check_size(self) -> None:
         """Runs before anything is mapped: reading past the end of a mapped file kills the process."""

@@ -1,5 +1,5 @@
-"""Contract tests and fault-making disks that ship: a new store subclasses `StoreContract`, a new callback
-`CallbackContract`, a new brewing engine `samovar.testing.engine.EngineContract`. Needs pytest; knows the seams, and no
+"""Contract tests, and disks that fail, for your own implementations: a store subclasses `StoreContract`, a callback
+`CallbackContract`, a brewing engine `samovar.testing.engine.EngineContract`. Needs pytest; knows the interfaces and no
 implementation."""
 
 import importlib

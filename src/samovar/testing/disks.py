@@ -1,8 +1,8 @@
-"""Disks that die, fail or remember, for tests of everything that writes through a local store.
+"""Disks that kill, fail or record, for tests of everything that writes through a local store.
 
-KillingDisk    SIGKILL to its own process before or after the n-th operation
-FailingDisk    the n-th operation fails with an error number, or finds its folder gone
-RecordingDisk  remembers every operation; `PowerLoss` rebuilds what a disk may hold if the power went then
+KillingDisk    sends SIGKILL to its own process before or after the n-th operation
+FailingDisk    fails at the n-th operation with an error number, or because its folder is gone
+RecordingDisk  records every operation; `PowerLoss` rebuilds what the disk may contain after a power loss
 """
 
 import errno
@@ -43,7 +43,7 @@ for _operation in OPERATIONS:
 
 
 class CountingDisk(WatchedDisk):
-    """Counts points: two an operation, before and after."""
+    """Counts points: two per operation, one before and one after it."""
 
     def __init__(self) -> None:
         self.points = 0
@@ -59,7 +59,7 @@ class CountingDisk(WatchedDisk):
 
 
 class KillingDisk(CountingDisk):
-    """Dies at a point. `at_point` may do something else than die, for example wait to be killed from outside."""
+    """Kills its process at a point. `at_point` does something else instead, such as waiting for a kill from outside."""
 
     def __init__(self, point: int, at_point: Callable[[], None] | None = None) -> None:
         super().__init__()
@@ -73,8 +73,8 @@ class KillingDisk(CountingDisk):
 
 
 class FailingDisk(WatchedDisk):
-    """The n-th operation raises `OSError(number)`; a write first puts half of its bytes down. With ENOENT the
-    folder `vanishing` is moved away instead, and every later operation finds it gone."""
+    """The n-th operation raises `OSError(number)`; a write first writes half of its bytes. If `vanishing` is given,
+    that folder is moved away instead, and every later operation finds it gone."""
 
     def __init__(self, operation_number: int, number: int, vanishing: Path | None = None) -> None:
         self.operations = 0
@@ -96,7 +96,7 @@ class FailingDisk(WatchedDisk):
 
 
 class RecordingDisk(WatchedDisk):
-    """Remembers every operation in order, with the bytes written."""
+    """Records every operation in order, with the bytes written."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, tuple[Any, ...]]] = []
@@ -132,10 +132,10 @@ class _Folder:
 
 
 class PowerLoss:
-    """A disk's memory and its platters, from recorded events: only what was fsynced is sure to stay.
+    """A disk with its cache, rebuilt from recorded operations: only what was fsynced is certain to survive.
 
-    At the loss, each change of a folder since its fsync stays or goes on its own, and each file's bytes since its
-    fsync are cut at a random length.
+    At the power loss, each change of a folder since its last fsync survives or is lost independently, and the bytes
+    of each file since its last fsync are cut at a random length.
     """
 
     def __init__(self, root: Path) -> None:
@@ -146,8 +146,8 @@ class PowerLoss:
     def apply(self, operation: str, arguments: tuple[Any, ...]) -> None:
         getattr(self, f"_{operation}")(*arguments)
 
-    def materialise(self, target: Path, chance: random.Random) -> None:
-        """Write what is left after the loss into a new folder."""
+    def write_survivors(self, target: Path, chance: random.Random) -> None:
+        """Write what survives the power loss into a new folder."""
         _write_folder(self._top, target, chance)
 
     def _folder(self, path: Path) -> _Folder:

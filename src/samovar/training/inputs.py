@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from samovar.config import resolve_path
 from samovar.config.values import nearest
 from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
 from samovar.results import ResultDirectory, Source, open_directory
@@ -175,7 +176,7 @@ class TableOpener:
         return DataSource(section, _with_keys(inputs, keys), merge_tables.merge_keys, options)
 
     def _open(self, key: str, text: str) -> tuple[Path, Table]:
-        path, pinned = (self._folder / Path(text).expanduser()).resolve(), self._pinned.get(key)
+        path, pinned = resolve_path(text, self._folder, symlinks="follow"), self._pinned.get(key)
         try:
             newest = open_table(path)
         except NotAResult as error:

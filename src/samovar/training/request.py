@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import merge, parse_override, read_config
+from samovar.config import merge, parse_override, read_config, resolve_path
 from samovar.config.identity import DIRECTORY_KEYS, named_place
 from samovar.results import ResultDirectory
 from samovar.store.disk import Disk
@@ -109,4 +109,4 @@ def _resolve_tables(section: Any, folder: Path) -> None:
 
 def _resolve(section: dict[str, Any], key: str, folder: Path) -> None:
     if isinstance(section.get(key), str):
-        section[key] = str((folder / Path(section[key]).expanduser()).resolve())
+        section[key] = str(resolve_path(section[key], folder, symlinks="follow"))
