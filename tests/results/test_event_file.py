@@ -20,5 +20,5 @@ def test_the_bytes_are_those_that_tensorboard_reads() -> None:
 def test_a_damaged_record_is_found() -> None:
     data = bytearray(scalar_record("a", 1, 0.5, 1.0))
     data[20] ^= 1
-    with pytest.raises(CorruptData, match="record at 0 is damaged"):
+    with pytest.raises(CorruptData, match="record at byte 0 is damaged"):
         list(read_scalars(bytes(data)))

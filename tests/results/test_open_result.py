@@ -85,7 +85,7 @@ def test_a_finished_result_is_left_alone_whatever_the_script(store: Store) -> No
     before = {entry.path: store.read(entry.path) for entry in store.list()}
     with start(store, script=b"two") as result:
         assert result.is_finished
-        with pytest.raises(Conflict, match="is finished; a result is never overwritten"):
+        with pytest.raises(Conflict, match="is finished and is never overwritten"):
             result.save({}, {})
     assert {entry.path: store.read(entry.path) for entry in store.list()} == before
 
@@ -95,7 +95,8 @@ def test_another_config_is_refused_and_the_difference_printed(store: Store) -> N
         pass
     for config in ({**CONFIG, "lr": 0.2}, {**CONFIG, "lr": 0.2, "extra": 1}):
         with pytest.raises(
-            Conflict, match=r"belongs to another config(.|\n)*lr,0.1,0.2(.|\n)*, or remove it: it has no snapshot$"
+            Conflict,
+            match=r"belongs to another config(.|\n)*lr,0.1,0.2(.|\n)*, or remove the directory: it has no snapshot$",
         ):
             start(store, config)
     with start(store) as result:
@@ -112,7 +113,7 @@ def test_settings_that_cannot_change_the_result_may_differ_and_are_told(store: S
     with start(store):
         pass
     with start(store, {**CONFIG, "snapshotter": {"frequency": 5}}) as result:
-        assert result.notes == ["snapshotter.frequency differs from when this began: 60 → 5"]
+        assert result.notes == ["snapshotter.frequency changed since this run started: 60 → 5"]
     assert ResultDirectory(store).config == CONFIG
 
 
@@ -120,13 +121,13 @@ def test_another_script_is_refused_unless_accepted_and_then_the_old_one_is_kept(
     with start(store, files={"net.py": b"n1"}) as result:
         result.restore()
         result.save({}, {"hour": 9})
-    with pytest.raises(Conflict, match=r"script.py changed since this run began.*--accept-script"):
+    with pytest.raises(Conflict, match=r"script.py changed since this run started.*--accept-script"):
         start(store, script=b"two", files={"net.py": b"n1"})
     with pytest.raises(Conflict, match=r"all_files/net.py changed"):
         start(store, files={"net.py": b"n2"})
     with start(store, script=b"two", files={"net.py": b"n2"}, accept_script=True) as result:
         assert result.notes == [
-            "the code changed at position {'hour': 9}: all_files/net.py, script.py; the old is kept"
+            "the code changed at position {'hour': 9}: all_files/net.py, script.py; the old code is kept"
         ]
     with start(store, script=b"two", files={"net.py": b"n2"}) as result:
         assert result.notes == []
@@ -243,7 +244,7 @@ def test_when_no_snapshot_is_good_that_is_told_and_nothing_is_removed(tmp_path: 
     (tmp_path / "snapshot" / "000001.e1" / "state.json").write_text("{}")
     before = [entry.path for entry in LocalStore(tmp_path).list()]
     with (
-        pytest.raises(CorruptData, match="no snapshot can be used: snapshot 1 is damaged"),
+        pytest.raises(CorruptData, match="has no usable snapshot: snapshot 1 is damaged"),
         start(LocalStore(tmp_path)) as result,
     ):
         result.restore()
@@ -266,9 +267,9 @@ def test_a_snapshot_waits_for_the_files_that_are_made_durable_beside(store: Stor
     with start(store) as result:
         result.restore()
         for number in range(40):
-            with result.create_beside(f"evaluation/train/{number:02d}") as part:
+            with result.create_in_background(f"evaluation/train/{number:02d}") as part:
                 part.write(b"%d" % number)
-        with pytest.raises(ZeroDivisionError), result.create_beside("evaluation/train/broken"):
+        with pytest.raises(ZeroDivisionError), result.create_in_background("evaluation/train/broken"):
             raise ZeroDivisionError
         result.save({}, {"hour": 1})
         assert [store.read(entry.path) for entry in store.list("evaluation")] == [b"%d" % n for n in range(40)]
@@ -287,7 +288,7 @@ def test_what_goes_wrong_beside_is_told_by_the_next_snapshot_which_is_not_made(t
 
     with start(LocalStore(tmp_path / "result", FullForParts())) as result:
         result.restore()
-        with result.create_beside("evaluation/train/0") as part:
+        with result.create_in_background("evaluation/train/0") as part:
             part.write(b"zero")
         with pytest.raises(SamovarError, match="the disk is full"):
             result.save({}, {"hour": 1})
@@ -299,20 +300,20 @@ def test_what_goes_wrong_beside_is_told_by_the_next_snapshot_which_is_not_made(t
 def test_artifacts_stay_in_their_places(store: Store) -> None:
     with start(store) as result:
         result.restore()
-        with pytest.raises(BadPath, match="artifacts live in logs, evaluation, model"), result.create("x"):
+        with pytest.raises(BadPath, match="files of a run must be in logs, evaluation, model"), result.create("x"):
             pass
 
 
 def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(NotAResult, match=r"holds 1 files that Samovar did not make, for example thesis.txt"):
+    with pytest.raises(NotAResult, match=r"has 1 files that Samovar did not make, such as thesis.txt"):
         start(LocalStore(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.txt"]
     with pytest.raises(NotAResult, match=r"has no model_config.json"):
         open_directory(tmp_path)
-    with pytest.raises(NotAResult, match="nothing there"):
+    with pytest.raises(NotAResult, match="does not exist; expected a result directory"):
         open_directory(tmp_path / "none")
-    with pytest.raises(NotAResult, match="a file"):
+    with pytest.raises(NotAResult, match="is a file; expected a result directory"):
         open_directory(tmp_path / "thesis.txt")
 
 

@@ -46,7 +46,7 @@ def folder(quick_path: Path) -> Path:
 def test_a_source_that_is_not_there_is_told_before_anything_is_made(folder: Path) -> None:
     ended = run(folder, "total")
     assert ended.code == 2
-    assert f"source: {folder}/numbers: nothing there; expected a result directory" in ended.output
+    assert f"source: {folder}/numbers does not exist; expected a result directory" in ended.output
     assert not (folder / "total").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_mended_script_is_taken_and_the_old_one_kept(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    raise RuntimeError('no tea')\n")
     assert run(folder, "numbers").code == 1
     (folder / "numbers.py").write_text(NUMBERS)
-    assert "the code changed before the first snapshot: script.py; the old is kept" in run_well(folder, "numbers")
+    assert "the code changed before the first snapshot: script.py; the old code is kept" in run_well(folder, "numbers")
     assert "no tea" in (folder / "numbers/script.1.py").read_text()
     assert (folder / "numbers/script.py").read_text() == NUMBERS
 

@@ -342,7 +342,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (evaluation(name="a/b"), "cannot be a folder's name"),
     (evaluation(keys=["words"]), "key 'words'"),
     (evaluation(table="flat"), "evaluation.eval_confs[0]: {flat} is an offline table without hours"),
-    ({"init_from": "nothing"}, "nothing: nothing there"),
+    ({"init_from": "nothing"}, "nothing does not exist"),
     ({"train_data.epoch_count": 3}, "epoch_count"),
 ]
 

@@ -11,7 +11,7 @@ from samovar.config import flatten, resolve_path
 from samovar.config.values import at, split
 from samovar.errors import NotAResult
 from samovar.results import Link, Source, open_directory
-from samovar.results.directory import follow
+from samovar.results.directory import follow_sources
 from samovar.runs.find import Target
 from samovar.runs.pictures import save_figure
 
@@ -24,7 +24,7 @@ def links_of(target: Target) -> list[Link]:
     """Of a result as it recorded them; of a config as they would be if it were run now."""
     if target.directory is not None:
         return target.directory.chain()
-    return list(follow(_planned(target), (str(target.path.resolve()),)))
+    return list(follow_sources(_planned(target), (str(target.path.resolve()),)))
 
 
 def _planned(target: Target) -> Iterator[Source]:

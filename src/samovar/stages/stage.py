@@ -95,7 +95,7 @@ def run_stage(request: Request) -> Ran:
             ledger = _work(main, effective, Out(result, request.out, inputs.named, inputs.raw))
         notes += _remarks(effective, ledger, earlier, notes)
         result.write_params(ledger.to_dict())
-        result.adopt_files()
+        result.register_files()
         result.finish(None, None)
         return Ran(request.out, False, [*result.notes, *notes])
 
