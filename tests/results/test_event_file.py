@@ -4,7 +4,7 @@ from samovar.errors import CorruptData
 from samovar.results.event_file import read_scalars, scalar_record, version_record
 
 
-def test_scalars_come_back_in_order() -> None:
+def test_scalars_are_read_back_in_order() -> None:
     data = version_record() + scalar_record("train/loss", 0, 0.5, 1.0) + scalar_record("чай", 300, -2.25, 2.0)
     assert list(read_scalars(data)) == [("train/loss", 0, 0.5), ("чай", 300, -2.25)]
 
