@@ -1,4 +1,4 @@
-"""A room imports only rooms above it. Reads the source, so that imports in functions and for type checkers count."""
+"""A room imports only rooms above it. Reads the source, so imports in functions and for type checkers count."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/samovar"
 
-# From top to bottom; names on one line do not see each other. Rooms that are not built yet have their place.
+# From top to bottom; names on one line do not import each other.
 LAYERS = (
     ("errors",),
     ("native",),
@@ -41,14 +41,14 @@ ENTRANCES = ("__init__", "__main__")  # of the package itself: they may name eve
 
 
 def find_violations(package: Path) -> list[str]:
-    """One line for each import that goes down or sideways, and for each room that has no place."""
+    """One line per import that goes down or sideways, and per room that the list lacks."""
     problems = []
     for path in sorted(package.rglob("*.py")):
         module = path.relative_to(package).with_suffix("").parts
         if module[0] in ENTRANCES:
             continue
         if module[0] not in HEIGHT:
-            problems.append(f"{path.relative_to(package)}: {module[0]} has no place in the list of rooms")
+            problems.append(f"{path.relative_to(package)}: {module[0]} is not in the list of rooms")
             continue
         for line, target in find_imports(path, ("samovar", *module)):
             reason = judge_import(module[0], target)
@@ -58,7 +58,7 @@ def find_violations(package: Path) -> list[str]:
 
 
 def find_imports(path: Path, module: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The line and the dotted name of everything of samovar that a file imports."""
+    """The line and the dotted name of each import from samovar in a file."""
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]
@@ -70,7 +70,7 @@ def find_imports(path: Path, module: tuple[str, ...]) -> Iterator[tuple[int, tup
 
 
 def absolute_start(node: ast.ImportFrom, module: tuple[str, ...]) -> tuple[str, ...]:
-    """What `from … import` names; a leading dot means the folder of the file, each further one its parent."""
+    """The package of `from … import`. A leading dot means the folder of the file, each further dot its parent."""
     named = tuple(node.module.split(".")) if node.module else ()
     if node.level == 0:
         return named
@@ -79,21 +79,21 @@ def absolute_start(node: ast.ImportFrom, module: tuple[str, ...]) -> tuple[str, 
 
 
 def judge_import(room: str, target: tuple[str, ...]) -> str | None:
-    """Why a room must not import that; None when it may."""
+    """Why a room must not import this; None if it may."""
     imported = target[1] if len(target) > 1 else ""
     if imported == "_native":
         return None if room == ONLY_READER_OF_NATIVE else f"only {ONLY_READER_OF_NATIVE} may"
     if imported not in HEIGHT:
-        return "name the room it lives in: the top package hides where a name comes from"
+        return "import it from its room: the top package hides where a name comes from"
     if imported == room or HEIGHT[imported] > HEIGHT[room]:
         return None
     return f"{imported} is not above {room}"
 
 
 def find_unlisted(package: Path, readme: str) -> list[str]:
-    """The rooms and leaves that the README's tree does not name."""
+    """The rooms and modules that the tree in the README lacks."""
     block = re.search(r"^```text samovar-tree\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
-    assert block is not None, "README.md: no block that begins with ```text samovar-tree"
+    assert block is not None, "README.md: no block that starts with ```text samovar-tree"
     listed = set(re.findall(r"^ +(\w+)/?(?=\s|$)", block[1], re.MULTILINE))
     rooms = {path.parent.name for path in package.glob("*/*.py")}
     leaves = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
@@ -101,7 +101,7 @@ def find_unlisted(package: Path, readme: str) -> list[str]:
 
 
 def make_package(folder: Path, sources: Mapping[str, str]) -> Path:
-    """A made-up samovar: the source of each file by its name."""
+    """A small package; `sources` has the source of each file by name."""
     for name, source in sources.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def test_the_checker_reads_the_imports_of_every_room() -> None:
         "try:\n    import samovar.cli\nexcept ImportError:\n    pass",
     ],
 )
-def test_an_import_from_below_is_found_wherever_it_stands(tmp_path: Path, source: str) -> None:
+def test_an_import_from_below_is_found_anywhere_in_a_file(tmp_path: Path, source: str) -> None:
     package = make_package(tmp_path, {"store/local.py": source})
     assert len(find_violations(package)) == 1
     assert "cli is not above store" in find_violations(package)[0]
@@ -147,21 +147,21 @@ def test_an_import_from_below_is_found_wherever_it_stands(tmp_path: Path, source
         ("native.py", "import samovar.seeds", "seeds is not above native"),
         ("store/local.py", "from samovar import _native", "only native may"),
         ("seeds.py", "from samovar._native import hash_bytes", "only native may"),
-        ("config/params.py", "from samovar import Params", "name the room"),
-        ("config/params.py", "import samovar", "name the room"),
+        ("config/params.py", "from samovar import Params", "import it from its room"),
+        ("config/params.py", "import samovar", "import it from its room"),
         ("runner/loop.py", "from samovar.callbacks import progress", "callbacks is not above runner"),
         ("cli/app.py", "import samovar.testing", "testing is not above cli"),
-        ("helpers/text.py", "", "helpers has no place"),
-        ("helpers.py", "", "helpers has no place"),
+        ("helpers/text.py", "", "helpers is not in the list of rooms"),
+        ("helpers.py", "", "helpers is not in the list of rooms"),
     ],
 )
-def test_a_planted_violation_is_named(tmp_path: Path, name: str, source: str, reason: str) -> None:
+def test_every_violation_is_named(tmp_path: Path, name: str, source: str, reason: str) -> None:
     found = find_violations(make_package(tmp_path, {name: source}))
     assert len(found) == 1
     assert reason in found[0]
 
 
-def test_what_is_allowed_is_let_pass(tmp_path: Path) -> None:
+def test_allowed_imports_pass(tmp_path: Path) -> None:
     package = make_package(
         tmp_path,
         {

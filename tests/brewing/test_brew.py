@@ -92,7 +92,7 @@ def test_other_rows_or_another_recipe_are_another_table(tmp_path: Path) -> None:
     ("keys", "message"),
     [
         ({"categorical_factors": ["idd"]}, "no column 'idd'"),
-        ({"categorical_factors": ["_hour"]}, "column '_hour': a table keeps its own column of that name"),
+        ({"categorical_factors": ["_hour"]}, "column '_hour': every table has a column of that name"),
         (
             {"pivot_column": "id", "tables": [{"source": "rows.parquet", "categorical_factors": ["id"]}]},
             "column 'id' comes from both table 1 and table 2",

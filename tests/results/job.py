@@ -1,6 +1,5 @@
-"""A job without torch that lives in a result directory: it counts through hours, logs, writes part files, takes a
-snapshot every second hour, and ends with the same bytes however often it is killed. Also a program: job.py DIRECTORY
-[HOURS]."""
+"""A job without torch in a result directory: it goes through hours, logs, writes part files, takes a snapshot every
+second hour, and ends with the same bytes however often it is killed. Also a program: job.py DIRECTORY [HOURS]."""
 
 import sys
 from pathlib import Path
@@ -32,7 +31,7 @@ def train_hour(state: dict[str, Any], hour: int, config: dict[str, Any]) -> dict
 
 
 def run(directory: ResultDirectory, config: dict[str, Any], heartbeat_seconds: float | None = None) -> str:
-    """Go through all hours that are left, and say what was done."""
+    """Train the remaining hours, and return what was done."""
     plan = ResultPlan("counter", config, script=Path(__file__).read_bytes())
     with begin(directory, plan, heartbeat_seconds=heartbeat_seconds) as result:
         if result.is_finished:

@@ -1,4 +1,4 @@
-"""The process behind test_kill_points.py: forks children that die, fail or lose power, and checks what is left."""
+"""The process behind test_kill_points.py: forks children that are killed, fail or lose power, and checks the rest."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def kill(folder: Path) -> dict[str, int]:
         root = folder / "killed"
         code = rehearsal.in_child(partial(rehearsal.run_here, root, KillingDisk(point)))
         killed += code == -signal.SIGKILL
-        go_on(root, straight, f"point {point}")
+        resume(root, straight, f"point {point}")
     return {"points": points, "killed": killed}
 
 
@@ -36,7 +36,7 @@ def kill_twice(folder: Path, rounds: str) -> dict[str, int]:
         root = folder / "killed"
         for point in (chance.randint(1, points), chance.randint(1, points)):
             rehearsal.in_child(partial(rehearsal.run_here, root, KillingDisk(point)))
-        go_on(root, straight, f"round {number}")
+        resume(root, straight, f"round {number}")
     return {"rounds": int(rounds)}
 
 
@@ -46,23 +46,23 @@ def kill_from_outside(folder: Path, count: str) -> dict[str, int]:
     killed = 0
     for number in range(int(count)):
         root = folder / "killed"
-        told, tell = os.pipe()
+        reader, writer = os.pipe()
         point = chance.randint(1, points)
         child = os.fork()
         if child == 0:
-            rehearsal.run_here(root, KillingDisk(point, partial(wait_for_the_end, tell)))
+            rehearsal.run_here(root, KillingDisk(point, partial(wait_for_the_end, writer)))
             os._exit(0)
-        assert os.read(told, 4) == b"here"
+        assert os.read(reader, 4) == b"here"
         os.kill(child, signal.SIGKILL)
         killed += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        os.close(told)
-        os.close(tell)
-        go_on(root, straight, f"kill {number}")
+        os.close(reader)
+        os.close(writer)
+        resume(root, straight, f"kill {number}")
     return {"killed": killed}
 
 
-def wait_for_the_end(tell: int) -> None:
-    os.write(tell, b"here")
+def wait_for_the_end(writer: int) -> None:
+    os.write(writer, b"here")
     signal.pause()
 
 
@@ -76,7 +76,7 @@ def power_loss(folder: Path, tries: str) -> dict[str, int]:
         for number, event in enumerate(disk.events):
             power.apply(*event)
             power.write_survivors(folder / "lost", random.Random(f"{attempt} {number}"))
-            go_on(folder / "lost", straight, f"power loss after operation {number}: {event[0]}")
+            resume(folder / "lost", straight, f"power loss after operation {number}: {event[0]}")
             losses += 1
     return {"losses": losses}
 
@@ -89,18 +89,18 @@ def fault(folder: Path, name: str) -> dict[str, int]:
         is_vanishing = name == "vanished folder"
         disk = FailingDisk(number, FAULTS.get(name, 0), root if is_vanishing else None)
         if is_vanishing and not root.exists() and number == 1:
-            continue  # nothing is there yet that could vanish
+            continue  # there is no folder yet that could vanish
         faults += fails_clearly(root, disk, f"{name} at operation {number}")
         moved = root.with_name(root.name + ".moved")
         if moved.exists():
             shutil.rmtree(root, ignore_errors=True)
             moved.rename(root)
-        go_on(root, straight, f"{name} at operation {number}")
+        resume(root, straight, f"{name} at operation {number}")
     return {"faults": faults}
 
 
 def fails_clearly(root: Path, disk: FailingDisk, where: str) -> bool:
-    """One of our errors, with a cure; or none, where the operation was one that may fail (a clean-up)."""
+    """Whether the run raised a clear error. It may also succeed, if the failed operation was only a clean-up."""
 
     def run() -> None:
         try:
@@ -119,8 +119,8 @@ def run_straight(folder: Path) -> tuple[dict[str, bytes], int]:
     return rehearsal.result_bytes(folder / "straight"), disk.points
 
 
-def go_on(root: Path, straight: dict[str, bytes], where: str) -> None:
-    """A fresh process sees nothing half done, goes on, ends with the same bytes, and leaves nothing over."""
+def resume(root: Path, straight: dict[str, bytes], where: str) -> None:
+    """A new process sees nothing half done, resumes, ends with the same bytes, and leaves no unfinished files."""
     was_finished = ResultDirectory(LocalStore(root)).is_finished
     assert rehearsal.in_child(partial(rehearsal.look, root)) == 0, where
     assert rehearsal.in_child(partial(rehearsal.run_here, root)) == 0, where
@@ -135,7 +135,7 @@ def go_on(root: Path, straight: dict[str, bytes], where: str) -> None:
 
 
 def leftovers(root: Path) -> list[Path]:
-    """Files in the making; those of this process do not count, it lives."""
+    """Unfinished files, except those of this process, which is alive."""
     files = [path for name in ("tmp", "locks", "open") for path in root.glob(f".samovar/{name}/*")]
     return [path for path in files if f"-{os.getpid()}-" not in path.name]
 

@@ -1,4 +1,4 @@
-"""Runs job.py again and again in forked children, with whatever disk a test gives it."""
+"""Runs job.py in forked children, with the disk that a test passes, and checks what they leave."""
 
 import importlib.util
 import os
@@ -29,7 +29,7 @@ job = load_job()
 
 
 def run_here(root: Path, disk: Disk | None = None) -> str:
-    """The job, in this process. Restored states are checked against ones that were computed afresh."""
+    """Run the job in this process."""
     store = LocalStore(root, disk)
     directory = ResultDirectory(store)
     done = job.run(directory, job.CONFIG)
@@ -45,7 +45,7 @@ def expected_state(hour: int) -> dict[str, Any]:
 
 
 def check_snapshot(snapshot: Snapshot) -> None:
-    """A state that was read must be the state of its hour, never a mixture."""
+    """A state that was read must be that of its hour, never a mixture."""
     expected = expected_state(snapshot.position["hour"])
     assert snapshot.tree["weights"].tobytes() == expected["weights"].tobytes()
     assert snapshot.tree["losses"] == expected["losses"]
@@ -53,7 +53,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
 
 
 def in_child(act: Callable[[], object]) -> int:
-    """Run something in a forked child; gives its exit code, or minus the signal that ended it."""
+    """Run something in a forked child; returns its exit code, or minus the signal that ended it."""
     child = os.fork()
     if child == 0:
         try:
@@ -67,7 +67,7 @@ def in_child(act: Callable[[], object]) -> int:
 
 
 def result_bytes(root: Path) -> dict[str, bytes]:
-    """What must be the same at the end: the contract names model/, evaluation/ and the metrics log."""
+    """The files that must be the same at the end: model/, evaluation/, logs and what the result is made from."""
     store = LocalStore(root)
     same = [entry.path for part in ("model", "evaluation", "logs") for entry in store.list(part)]
     kept = ["model_config.json", "script.py", "lineage.json", "inventory.json"]
@@ -75,7 +75,7 @@ def result_bytes(root: Path) -> dict[str, bytes]:
 
 
 def look(root: Path) -> None:
-    """What a reader sees at any moment is whole: no directory yet, or a state of some hour."""
+    """Check that a reader sees something whole at any moment: no directory yet, or the state of some hour."""
     directory = ResultDirectory(LocalStore(root))
     if not directory.is_created:
         return

@@ -1,4 +1,4 @@
-"""What of an environment may change bits, laid flat and compared."""
+"""Environments: which differences may change bits."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def make(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_an_environment_is_flat_for_a_diff_and_knows_no_git() -> None:
+def test_a_flat_environment_has_no_git_state() -> None:
     assert flat_environment(make()) == {
         "python": "3.11.0",
         "cpu": "one",
@@ -31,7 +31,7 @@ def test_an_environment_is_flat_for_a_diff_and_knows_no_git() -> None:
     assert {"python", "cpu", "packages.numpy", "threads.cores"} <= flat_environment(capture_environment()).keys()
 
 
-def test_changes_that_may_change_bits_are_lines() -> None:
+def test_each_change_that_may_change_bits_is_one_line() -> None:
     other = make(
         python="3.12.0",
         packages={"torch": "2.14.0", "new": "1"},
@@ -46,6 +46,6 @@ def test_changes_that_may_change_bits_are_lines() -> None:
     assert changed_environment(make(), make()) == []
 
 
-def test_what_one_side_does_not_know_is_no_change() -> None:
+def test_a_value_that_only_one_side_knows_is_not_a_change() -> None:
     unknown = make(threads={"cores": 2, "torch": None, "environment": {}})
     assert changed_environment(make(), unknown) == []

@@ -4,7 +4,7 @@ from samovar.errors import CorruptData
 from samovar.results.event_file import read_scalars, scalar_record, version_record
 
 
-def test_scalars_come_back_in_order() -> None:
+def test_scalars_are_read_back_in_order() -> None:
     data = version_record() + scalar_record("train/loss", 0, 0.5, 1.0) + scalar_record("чай", 300, -2.25, 2.0)
     assert list(read_scalars(data)) == [("train/loss", 0, 0.5), ("чай", 300, -2.25)]
 
@@ -20,5 +20,5 @@ def test_the_bytes_are_those_that_tensorboard_reads() -> None:
 def test_a_damaged_record_is_found() -> None:
     data = bytearray(scalar_record("a", 1, 0.5, 1.0))
     data[20] ^= 1
-    with pytest.raises(CorruptData, match="record at 0 is damaged"):
+    with pytest.raises(CorruptData, match="record at byte 0 is damaged"):
         list(read_scalars(bytes(data)))

@@ -1,5 +1,5 @@
-"""Death at every operation that the life of a directory makes. Children are forked from a small process without
-torch (`rehearsal` imports none), so that hundreds of deaths take seconds."""
+"""A kill, a power loss or a fault at every disk operation in the life of a result directory. Children are forked from a
+small process without torch, so that hundreds of kills take seconds."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where that is possible: thousands of fsyncs, and the disk itself is not what is tested."""
+    """A folder in memory if possible: there are thousands of fsyncs, and the disk itself is not tested."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as name:
         yield Path(name)
@@ -34,20 +34,20 @@ def rehearse(what: str, folder: Path, *arguments: str) -> dict[str, int]:
     return counts
 
 
-def test_killed_at_every_operation_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+def test_a_job_killed_at_every_operation_ends_with_the_same_bytes(folder: Path) -> None:
     counts = rehearse("kill", folder)
     assert counts["killed"] == counts["points"] >= 200
 
 
-def test_killed_twice_at_random_points_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+def test_a_job_killed_twice_at_random_points_ends_with_the_same_bytes(folder: Path) -> None:
     assert rehearse("kill_twice", folder, "60")["rounds"] == 60
 
 
-def test_killed_from_outside_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+def test_a_job_killed_from_outside_ends_with_the_same_bytes(folder: Path) -> None:
     assert rehearse("kill_from_outside", folder, "25")["killed"] == 25
 
 
-def test_after_power_loss_at_every_operation_the_job_goes_on_to_the_same_bytes(folder: Path) -> None:
+def test_a_job_that_loses_power_at_every_operation_ends_with_the_same_bytes(folder: Path) -> None:
     assert rehearse("power_loss", folder, "2")["losses"] >= 200
 
 

@@ -45,7 +45,7 @@ def finish(store: Store, **options: Any) -> None:
         result.finish({"w": np.arange(4.0)}, {"hour": 1})
 
 
-def test_a_result_is_created_with_its_config_script_and_surroundings(store: Store) -> None:
+def test_a_new_result_has_its_config_script_and_environment(store: Store) -> None:
     with start(store, files={"helpers/net.py": b"net"}):
         pass
     result = ResultDirectory(store)
@@ -57,7 +57,7 @@ def test_a_result_is_created_with_its_config_script_and_surroundings(store: Stor
     assert result.status.state == "stopped"
 
 
-def test_going_on_restores_the_newest_snapshot_and_rolls_the_directory_back(store: Store) -> None:
+def test_resuming_restores_the_newest_snapshot_and_rolls_the_directory_back(store: Store) -> None:
     with start(store) as result:
         assert result.restore() is None
         result.append("metrics.jsonl", {"hour": 0})
@@ -85,7 +85,7 @@ def test_a_finished_result_is_left_alone_whatever_the_script(store: Store) -> No
     before = {entry.path: store.read(entry.path) for entry in store.list()}
     with start(store, script=b"two") as result:
         assert result.is_finished
-        with pytest.raises(Conflict, match="is finished; a result is never overwritten"):
+        with pytest.raises(Conflict, match="is finished and is never overwritten"):
             result.save({}, {})
     assert {entry.path: store.read(entry.path) for entry in store.list()} == before
 
@@ -95,7 +95,8 @@ def test_another_config_is_refused_and_the_difference_printed(store: Store) -> N
         pass
     for config in ({**CONFIG, "lr": 0.2}, {**CONFIG, "lr": 0.2, "extra": 1}):
         with pytest.raises(
-            Conflict, match=r"belongs to another config(.|\n)*lr,0.1,0.2(.|\n)*, or remove it: it has no snapshot$"
+            Conflict,
+            match=r"belongs to another config(.|\n)*lr,0.1,0.2(.|\n)*, or remove the directory: it has no snapshot$",
         ):
             start(store, config)
     with start(store) as result:
@@ -108,11 +109,11 @@ def test_another_config_is_refused_and_the_difference_printed(store: Store) -> N
         start(store, {**CONFIG, "lr": 0.2})
 
 
-def test_settings_that_cannot_change_the_result_may_differ_and_are_told(store: Store) -> None:
+def test_settings_that_cannot_change_the_result_may_differ_and_are_reported(store: Store) -> None:
     with start(store):
         pass
     with start(store, {**CONFIG, "snapshotter": {"frequency": 5}}) as result:
-        assert result.notes == ["snapshotter.frequency differs from when this began: 60 → 5"]
+        assert result.notes == ["snapshotter.frequency changed since this run started: 60 → 5"]
     assert ResultDirectory(store).config == CONFIG
 
 
@@ -120,13 +121,13 @@ def test_another_script_is_refused_unless_accepted_and_then_the_old_one_is_kept(
     with start(store, files={"net.py": b"n1"}) as result:
         result.restore()
         result.save({}, {"hour": 9})
-    with pytest.raises(Conflict, match=r"script.py changed since this run began.*--accept-script"):
+    with pytest.raises(Conflict, match=r"script.py changed since this run started.*--accept-script"):
         start(store, script=b"two", files={"net.py": b"n1"})
     with pytest.raises(Conflict, match=r"all_files/net.py changed"):
         start(store, files={"net.py": b"n2"})
     with start(store, script=b"two", files={"net.py": b"n2"}, accept_script=True) as result:
         assert result.notes == [
-            "the code changed at position {'hour': 9}: all_files/net.py, script.py; the old is kept"
+            "the code changed at position {'hour': 9}: all_files/net.py, script.py; the old code is kept"
         ]
     with start(store, script=b"two", files={"net.py": b"n2"}) as result:
         assert result.notes == []
@@ -173,7 +174,7 @@ def test_a_directory_without_a_model_cannot_be_started_from() -> None:
         ResultDirectory(store).load_model()
 
 
-def test_a_failure_and_a_stop_are_told_in_the_status(store: Store) -> None:
+def test_the_status_reports_a_failure_and_a_stop(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), start(store):
         _ = 1 // 0
     status = ResultDirectory(store).status
@@ -199,9 +200,7 @@ def test_the_newest_two_snapshots_are_kept(store: Store) -> None:
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove", "empty"])
-def test_any_harm_to_any_file_of_the_newest_snapshot_is_found_and_the_one_before_is_used(
-    harm: str, tmp_path: Path
-) -> None:
+def test_any_damage_to_the_newest_snapshot_is_found_and_the_one_before_is_used(harm: str, tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "good")
     with start(store) as result:
         result.restore()
@@ -235,7 +234,7 @@ def _harm(path: Path, harm: str, place: int) -> None:
         path.unlink()
 
 
-def test_when_no_snapshot_is_good_that_is_told_and_nothing_is_removed(tmp_path: Path) -> None:
+def test_if_all_snapshots_are_damaged_it_is_reported_and_nothing_is_removed(tmp_path: Path) -> None:
     with start(LocalStore(tmp_path)) as result:
         result.restore()
         result.append("metrics.jsonl", {"hour": 1})
@@ -243,7 +242,7 @@ def test_when_no_snapshot_is_good_that_is_told_and_nothing_is_removed(tmp_path: 
     (tmp_path / "snapshot" / "000001.e1" / "state.json").write_text("{}")
     before = [entry.path for entry in LocalStore(tmp_path).list()]
     with (
-        pytest.raises(CorruptData, match="no snapshot can be used: snapshot 1 is damaged"),
+        pytest.raises(CorruptData, match="has no usable snapshot: snapshot 1 is damaged"),
         start(LocalStore(tmp_path)) as result,
     ):
         result.restore()
@@ -262,13 +261,13 @@ def test_external_stuff_and_notes_of_the_user_are_never_touched(tmp_path: Path) 
     assert (tmp_path / "notes.txt").read_text() == "mine too"
 
 
-def test_a_snapshot_waits_for_the_files_that_are_made_durable_beside(store: Store) -> None:
+def test_a_snapshot_waits_for_files_written_in_the_background(store: Store) -> None:
     with start(store) as result:
         result.restore()
         for number in range(40):
-            with result.create_beside(f"evaluation/train/{number:02d}") as part:
+            with result.create_in_background(f"evaluation/train/{number:02d}") as part:
                 part.write(b"%d" % number)
-        with pytest.raises(ZeroDivisionError), result.create_beside("evaluation/train/broken"):
+        with pytest.raises(ZeroDivisionError), result.create_in_background("evaluation/train/broken"):
             raise ZeroDivisionError
         result.save({}, {"hour": 1})
         assert [store.read(entry.path) for entry in store.list("evaluation")] == [b"%d" % n for n in range(40)]
@@ -278,7 +277,7 @@ def test_a_snapshot_waits_for_the_files_that_are_made_durable_beside(store: Stor
         assert len(snapshot.inventory) == 40
 
 
-def test_what_goes_wrong_beside_is_told_by_the_next_snapshot_which_is_not_made(tmp_path: Path) -> None:
+def test_an_error_in_the_background_fails_the_next_snapshot(tmp_path: Path) -> None:
     class FullForParts(Disk):
         def replace(self, source: Path, target: Path) -> None:
             if target.parent.name == "train":
@@ -287,7 +286,7 @@ def test_what_goes_wrong_beside_is_told_by_the_next_snapshot_which_is_not_made(t
 
     with start(LocalStore(tmp_path / "result", FullForParts())) as result:
         result.restore()
-        with result.create_beside("evaluation/train/0") as part:
+        with result.create_in_background("evaluation/train/0") as part:
             part.write(b"zero")
         with pytest.raises(SamovarError, match="the disk is full"):
             result.save({}, {"hour": 1})
@@ -296,34 +295,34 @@ def test_what_goes_wrong_beside_is_told_by_the_next_snapshot_which_is_not_made(t
     assert committed_snapshots(store) == []
 
 
-def test_artifacts_stay_in_their_places(store: Store) -> None:
+def test_files_of_a_run_must_be_in_the_folders_for_them(store: Store) -> None:
     with start(store) as result:
         result.restore()
-        with pytest.raises(BadPath, match="artifacts live in logs, evaluation, model"), result.create("x"):
+        with pytest.raises(BadPath, match="files of a run must be in logs, evaluation, model"), result.create("x"):
             pass
 
 
-def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(NotAResult, match=r"holds 1 files that Samovar did not make, for example thesis.txt"):
+    with pytest.raises(NotAResult, match=r"has 1 files that Samovar did not make, such as thesis.txt"):
         start(LocalStore(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.txt"]
     with pytest.raises(NotAResult, match=r"has no model_config.json"):
         open_directory(tmp_path)
-    with pytest.raises(NotAResult, match="nothing there"):
+    with pytest.raises(NotAResult, match="does not exist; expected a result directory"):
         open_directory(tmp_path / "none")
-    with pytest.raises(NotAResult, match="a file"):
+    with pytest.raises(NotAResult, match="is a file; expected a result directory"):
         open_directory(tmp_path / "thesis.txt")
 
 
-def test_a_directory_copied_without_its_hidden_folder_is_told(tmp_path: Path) -> None:
+def test_a_directory_copied_without_its_hidden_folder_is_refused(tmp_path: Path) -> None:
     finish(LocalStore(tmp_path))
     shutil.rmtree(tmp_path / ".samovar")
     with pytest.raises(NotAResult, match="with hidden files"):
         start(LocalStore(tmp_path))
 
 
-def test_a_directory_copied_in_the_middle_goes_on_elsewhere(tmp_path: Path) -> None:
+def test_a_directory_copied_in_the_middle_resumes_elsewhere(tmp_path: Path) -> None:
     with start(LocalStore(tmp_path / "a")) as result:
         result.restore()
         result.append("metrics.jsonl", {"hour": 1})
@@ -335,7 +334,7 @@ def test_a_directory_copied_in_the_middle_goes_on_elsewhere(tmp_path: Path) -> N
         assert LocalStore(tmp_path / "a").read(path) == LocalStore(tmp_path / "b").read(path)
 
 
-def test_the_chain_of_sources_is_followed_and_its_state_told(tmp_path: Path) -> None:
+def test_the_chain_of_sources_shows_the_state_of_each(tmp_path: Path) -> None:
     def make(name: str, *sources: str) -> None:
         origins = [Source("source", str(tmp_path / source), open_directory(tmp_path / source).id) for source in sources]
         finish(LocalStore(tmp_path / name), config={"name": name}, sources=origins)
@@ -356,7 +355,7 @@ def test_the_chain_of_sources_is_followed_and_its_state_told(tmp_path: Path) -> 
     assert [link.state for link in open_directory(tmp_path / "model").chain()] == ["good", "missing"]
 
 
-def test_a_dead_run_is_seen_to_be_dead(tmp_path: Path) -> None:
+def test_a_killed_run_is_shown_as_dead(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from samovar.results import ResultPlan, ResultDirectory, begin
@@ -399,7 +398,7 @@ for line in sys.stdin:
 """
 
 
-def test_of_two_that_start_at_once_exactly_one_runs_and_the_other_names_it(tmp_path: Path) -> None:
+def test_of_two_processes_that_start_at_once_one_runs_and_the_other_names_it(tmp_path: Path) -> None:
     pair = [
         subprocess.Popen([sys.executable, "-c", ONE_OF_TWO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -422,7 +421,7 @@ def test_of_two_that_start_at_once_exactly_one_runs_and_the_other_names_it(tmp_p
         process.communicate()
 
 
-def test_two_in_one_process_cannot_hold_one_directory(store: Store) -> None:
+def test_one_process_cannot_hold_a_directory_twice(store: Store) -> None:
     with start(store), pytest.raises(LeaseHeld):
         start(store)
 
@@ -459,7 +458,7 @@ class Meanwhile(MemoryStore):
         return super().map(path)
 
 
-def test_a_model_that_goes_on_while_it_is_looked_at_is_found() -> None:
+def test_a_model_is_found_although_the_run_moves_on_meanwhile() -> None:
     store = Meanwhile()
     with start(store) as result:
         result.restore()
@@ -504,7 +503,7 @@ def log_and(act: Callable[[OpenResult], None], result: OpenResult, seconds: floa
     ids=["finish", "save"],
 )
 @pytest.mark.parametrize("nap", [1, 3, 5])
-def test_a_holder_that_wakes_too_late_does_no_harm_to_its_successor(
+def test_a_replaced_holder_does_no_harm_to_the_new_one(
     act: Callable[[OpenResult], None], nap: int, tmp_path: Path
 ) -> None:
     def take_over() -> None:

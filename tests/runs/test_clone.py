@@ -121,7 +121,7 @@ def test_schema_ledger_and_identity_ignore_the_parent(config: Path) -> None:
     assert PARENT not in " ".join(Ledger().unread(tree))
     bare = {key: value for key, value in tree.items() if key != PARENT}
     assert not compare(tree, bare).conflicts
-    with pytest.raises(ConfigError, match="cloned_from: found 3"):
+    with pytest.raises(ConfigError, match="cloned_from must have config, family and change"):
         read_parent({PARENT: 3})
 
 

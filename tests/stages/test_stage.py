@@ -46,7 +46,7 @@ def folder(quick_path: Path) -> Path:
 def test_a_missing_source_is_reported_before_anything_is_created(folder: Path) -> None:
     ended = run(folder, "total")
     assert ended.code == 2
-    assert f"source: {folder}/numbers: " in ended.output
+    assert f"source: {folder}/numbers does not exist" in ended.output
     assert not (folder / "total").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_fixed_script_is_accepted_and_the_old_one_kept(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    raise RuntimeError('no tea')\n")
     assert run(folder, "numbers").code == 1
     (folder / "numbers.py").write_text(NUMBERS)
-    assert "the code changed before the first snapshot: script.py; the old is kept" in run_well(folder, "numbers")
+    assert "the code changed before the first snapshot: script.py; the old code is kept" in run_well(folder, "numbers")
     assert "no tea" in (folder / "numbers/script.1.py").read_text()
     assert (folder / "numbers/script.py").read_text() == NUMBERS
 

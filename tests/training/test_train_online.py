@@ -353,7 +353,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (evaluation(name="a/b"), "name 'a/b' must work as a folder name"),
     (evaluation(keys=["words"]), "key 'words'"),
     (evaluation(table="flat"), "evaluation.eval_confs[0]: {flat} has no hours, so it cannot be used online"),
-    ({"init_from": "nothing"}, "/nothing: "),
+    ({"init_from": "nothing"}, "/nothing does not exist"),
     ({"train_data.epoch_count": 3}, "epoch_count"),
 ]
 

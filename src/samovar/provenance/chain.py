@@ -11,7 +11,7 @@ from samovar.config import flatten, resolve_path
 from samovar.config.values import at, split
 from samovar.errors import NotAResult
 from samovar.results import Link, ResultDirectory, Source, open_directory
-from samovar.results.directory import follow
+from samovar.results.directory import follow_sources
 from samovar.runs.drawing import save_figure
 from samovar.runs.find import Target
 
@@ -24,7 +24,7 @@ def links_of(target: Target) -> list[Link]:
     """The links that a result recorded, or that a config would have if it were run now."""
     if target.directory is not None:
         return target.directory.chain()
-    return list(follow(_planned_sources(target), (str(target.path.resolve()),)))
+    return list(follow_sources(_planned_sources(target), (str(target.path.resolve()),)))
 
 
 def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:

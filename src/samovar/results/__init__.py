@@ -1,4 +1,4 @@
-"""Result directories, artifacts, snapshots, lineage: the only room that writes results. Knows no models."""
+"""Result directories, their files, snapshots and lineage. The only room that writes results; knows no models."""
 
 from samovar.results.arrays import StreamedArray
 from samovar.results.artifacts import read_log

@@ -1,8 +1,8 @@
-"""Arrays of a state in one file that any safetensors reader opens, streamed out and mapped back. Knows no trees.
+"""Arrays in one file that any safetensors reader opens; written as a stream, read back as a memory map. Knows no trees.
 
-    u64 header size | JSON header, padded to 8 | the arrays' bytes, end to end, widest elements first
+    u64 header size | JSON header, padded to 8 bytes | the bytes of all arrays, end to end, widest elements first
 
-Element types that safetensors lacks are kept as raw bytes (U8); the state's own JSON has the true type.
+Element types that safetensors lacks are stored as raw bytes (U8); the JSON of the state has the true type.
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 from samovar.errors import BadInput, CorruptData
 
 CHUNK_BYTES = 8 << 20
-METADATA = "__metadata__"  # safetensors keeps texts under this name
+METADATA = "__metadata__"  # safetensors stores strings under this name
 _ITEM_TYPES = {
     "bool": "BOOL", "int8": "I8", "uint8": "U8", "int16": "I16", "uint16": "U16", "float16": "F16",
     "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32", "int64": "I64", "uint64": "U64",
@@ -26,9 +26,17 @@ _ITEM_TYPES = {
 
 @dataclass(frozen=True)
 class StreamedArray:
-    """An array that is made piece by piece while it is written: what it is made of is never copied whole.
+    """An array that is produced in pieces while it is written, so it is never in memory as a whole.
 
-    `read` gives its bytes in row-major order. Read back from a file it is an ordinary numpy array.
+    Read back from a file it is an ordinary numpy array.
+
+    Args:
+        dtype: The numpy name of the element type.
+        shape: The shape of the whole array.
+        read: Returns the bytes in row-major order, in pieces.
+
+    Example:
+        >>> StreamedArray("uint8", (4,), lambda: iter([memoryview(b"ab"), memoryview(b"cd")]))
     """
 
     dtype: str
@@ -45,7 +53,7 @@ class StreamedArray:
 
 @dataclass(frozen=True)
 class Array:
-    """An array or tensor that is to be stored; `dtype` and `shape` are what a reader gets back."""
+    """An array or tensor to store. `dtype` and `shape` are what a reader gets back."""
 
     value: Any
     kind: str
@@ -58,7 +66,7 @@ class Array:
         return self.item_bytes * int(np.prod(self.shape, dtype=np.int64))
 
     def chunks(self) -> Iterator[memoryview]:
-        """The bytes in row-major order; copies only an array that does not lie so, or is on another device."""
+        """The bytes in row-major order. Copies only an array that is in another order or on another device."""
         if self.size_bytes == 0:
             return
         if isinstance(self.value, StreamedArray):
@@ -75,24 +83,22 @@ class Array:
 
 
 def as_array(value: object) -> Array | None:
-    """What to store for a numpy array, a streamed one or a torch tensor, None for anything else."""
+    """What to store for a numpy array, a streamed array or a torch tensor; None for anything else."""
     if isinstance(value, StreamedArray):
         return Array(value, "numpy", value.dtype, value.shape, np.dtype(value.dtype).itemsize)
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or value.dtype.names is not None:
             raise BadInput(
-                f"array of dtype {value.dtype}: holds Python objects or fields; expected numbers, strings of a fixed "
-                "length or times: convert it in state_dict()"
+                f"cannot store an array of dtype {value.dtype}: it has Python objects or fields. Convert it to "
+                "numbers, fixed-length strings or times in state_dict()"
             )
         name = value.dtype.name if value.dtype.isnative and value.dtype.name in _ITEM_TYPES else value.dtype.str
         return Array(value, "numpy", name, value.shape, value.dtype.itemsize)
-    torch = sys.modules.get("torch")  # a tensor can only come from a torch that is loaded
+    torch = sys.modules.get("torch")  # without torch there is no tensor
     if torch is None or not isinstance(value, torch.Tensor):
         return None
     if value.layout != torch.strided or value.is_quantized:
-        raise BadInput(
-            f"tensor of layout {value.layout}: expected a dense, unquantized one: convert it in state_dict()"
-        )
+        raise BadInput(f"cannot store a quantized tensor, or one of layout {value.layout}. Convert it in state_dict()")
     return Array(value, "torch", str(value.dtype).removeprefix("torch."), tuple(value.shape), value.element_size())
 
 
@@ -105,11 +111,13 @@ def _flat_bytes(value: Any, kind: str) -> Any:
 
 
 class Sink(Protocol):
+    """Anything that takes bytes."""
+
     def write(self, data: bytes | memoryview, /) -> object: ...
 
 
 def write_arrays(writer: Sink, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
-    """Stream all arrays into one file. Widest elements first, so that each lies aligned in a memory map."""
+    """Stream all arrays into one file, widest elements first, so that each is aligned in a memory map."""
     names = sorted(arrays, key=lambda name: -_alignment(arrays[name]))
     header: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
     position = 0
@@ -124,12 +132,12 @@ def write_arrays(writer: Sink, arrays: Mapping[str, Array], metadata: Mapping[st
 
 
 def _write_array(writer: Sink, array: Array) -> None:
-    """A function of its own, so that a copy made for one array is gone before the next is made."""
+    """A separate function, so that a copy of one array is freed before the next is made."""
     num_bytes = 0
     for chunk in array.chunks():
         num_bytes += chunk.nbytes
         writer.write(chunk)
-    assert num_bytes == array.size_bytes, f"a streamed array gave {num_bytes} bytes of {array.size_bytes}"
+    assert num_bytes == array.size_bytes, f"a streamed array gave {num_bytes} bytes instead of {array.size_bytes}"
 
 
 def _alignment(array: Array) -> int:
@@ -137,7 +145,7 @@ def _alignment(array: Array) -> int:
 
 
 class ArraysFile:
-    """The arrays of a file that lies in memory (or in a memory map)."""
+    """The arrays of a file in memory, or in a memory map."""
 
     def __init__(self, data: memoryview) -> None:
         try:
@@ -147,7 +155,7 @@ class ArraysFile:
             self._places = {name: tuple(entry["data_offsets"]) for name, entry in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptData(
-                f"arrays file: cannot read its header ({error}); expected safetensors: restore a copy"
+                f"arrays file: not a safetensors header ({error}). Restore the file from a copy"
             ) from error
         self._data = data[8 + size :]
 
@@ -161,7 +169,7 @@ class ArraysFile:
         return self._data[start:stop]
 
     def load(self, name: str, kind: str, dtype: str, shape: list[int]) -> object:
-        """An array as it was stored: the same kind, type and shape, in private writable memory."""
+        """An array as it was stored, with the same kind, type and shape, in private writable memory."""
         start, stop = self._places[name]
         data = self._data[start:stop]
         if kind == "torch":

@@ -1,12 +1,9 @@
-"""What a run makes besides its state: logs and part files, all known to the directory, so that it can be rolled
-back. Knows names and lengths, not what is inside.
+"""What a run writes besides its state: logs and part files, all listed, so that the directory can be rolled back. Knows
+names and sizes, and that a line of a log is a JSON object, but not what is inside.
 
-    logs/metrics/000001.jsonl …   sealed segments, one a snapshot, until the finish joins them into logs/metrics.jsonl
+    logs/metrics/000001.jsonl …   sealed segments, one per snapshot; the end joins them into logs/metrics.jsonl
     evaluation/…                  part files, named by place
-    files/…                       what a user's stage wrote itself, as plain files; taken in at the finish
-
-Reading a run's log: whole when the run is finished, else as far as its snapshots sealed it. Knows that a line is
-a JSON object, and nothing of what stands in it.
+    files/…                       plain files that a user's stage wrote; registered at the end
 """
 
 import json
@@ -23,24 +20,24 @@ from samovar.store import Fence, Store, Tail
 
 FILES = "files"
 ROOTS = ("logs", "evaluation", "model", FILES)
+"""The only folders that are rolled back; nothing else in a directory is ever removed."""
 METRICS_LOG, TIMING_LOG, EVENTS_LOG = "metrics.jsonl", "timing.jsonl", "tensorboard/events.tfevents"  # in logs/
-"""The only places that are rolled back; nothing else in a directory is ever removed."""
 
 Inventory = Mapping[str, FileRecord]
 
-_CLOSERS = 4  # disks make several files durable in the time of one
-_MOST_CLOSING = 16
+_CLOSING_THREADS = 4  # a disk fsyncs several files in the time of one
+_MAX_CLOSING = 16
 
 
 class Artifacts:
-    """The files of a run so far. `inventory` is what a snapshot commits and a rollback restores."""
+    """The files of a run so far. A snapshot commits `inventory`, and a rollback restores it."""
 
     def __init__(self, store: Store, fence: Fence) -> None:
         self._store = store
-        self._fence = fence  # a replaced holder that wakes must not put its files over its successor's
+        self._fence = fence  # a holder that was replaced must not overwrite the files of the new one
         self._files: dict[str, FileRecord] = {}
         self._tails: dict[str, Tail] = {}
-        self._closers: ThreadPoolExecutor | None = None
+        self._threads: ThreadPoolExecutor | None = None
         self._closing: deque[tuple[str, CheckedWriter, Future[None]]] = deque()
 
     @property
@@ -48,74 +45,72 @@ class Artifacts:
         return dict(self._files)
 
     def roll_back(self, inventory: Inventory) -> None:
-        """Make the directory hold exactly the files of `inventory`; `CorruptData` if one of them is not as it was."""
+        """Remove all files that `inventory` does not list; `CorruptData` if a listed one has another size."""
         found = {entry.path: entry.size for root in ROOTS for entry in self._store.list(root)}
         for path, record in inventory.items():
             if found.get(path) != record.size:
                 raise CorruptData(
-                    f"{path}: found {found.get(path, 'no')} bytes; the snapshot expects {record.size}: "
-                    "it was changed from outside; restore it from a copy"
+                    f"{path} has {found.get(path, 'no')} bytes but had {record.size} at the snapshot: other code "
+                    "changed it. Restore it from a copy"
                 )
         for path in found.keys() - inventory.keys():
             self._store.remove(path)
         if not any(path.startswith(f"{FILES}/") for path in inventory):
-            self._store.remove_tree(FILES)  # with its empty folders, which would stand in the way of `mkdir`
+            self._store.remove_tree(FILES)  # with its empty folders, or the stage's `mkdir` would fail
         self._close_tails()
         self._files = dict(inventory)
 
     @contextmanager
     def create(self, path: str) -> Iterator[CheckedWriter]:
-        """A part file; it belongs to the run when it is whole."""
+        """Write a part file. It belongs to the run once it is complete."""
         with self._open(path) as writer:
             yield writer
         self._files[path] = writer.record
 
     @contextmanager
-    def create_beside(self, path: str) -> Iterator[CheckedWriter]:
-        """The same, but the caller does not wait for the disk: the next commit does, and tells what went wrong."""
+    def create_in_background(self, path: str) -> Iterator[CheckedWriter]:
+        """Like `create`, but without waiting for the disk. The next commit waits, and raises what went wrong."""
         with ExitStack() as stack:
             writer = stack.enter_context(self._open(path))
             yield writer
             whole = stack.pop_all()
-        while len(self._closing) >= _MOST_CLOSING:
-            self._settle_oldest()
-        self._closers = self._closers or ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close")
-        self._closing.append((path, writer, self._closers.submit(whole.close)))
+        while len(self._closing) >= _MAX_CLOSING:
+            self._finish_oldest()
+        self._threads = self._threads or ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="close")
+        self._closing.append((path, writer, self._threads.submit(whole.close)))
 
     def _open(self, path: str) -> CheckedWriter:
         if PurePosixPath(path).parts[:1] not in [(root,) for root in ROOTS]:
-            raise BadPath(
-                f"{path}: artifacts live in {', '.join(ROOTS)}; expected a path in one of them: move it there"
-            )
+            raise BadPath(f"{path}: files of a run must be in {', '.join(ROOTS)}")
         return CheckedWriter(self._store, path, self._fence)
 
-    def _settle_oldest(self) -> None:
+    def _finish_oldest(self) -> None:
         path, writer, closing = self._closing.popleft()
         closing.result()
         self._files[path] = writer.record
 
     def close(self) -> None:
-        """Wait until nothing is written any more. What no commit has asked for does not count, whole or not."""
-        if self._closers is not None:
-            self._closers.shutdown()
+        """Wait until nothing is written any more. Files that no commit has listed do not count."""
+        if self._threads is not None:
+            self._threads.shutdown()
         self._close_tails(keep=True)
 
-    def adopt(self) -> None:
-        """Take in the plain files that a stage wrote below `files`."""
+    def register_files(self) -> None:
+        """Add the plain files that a stage wrote below `files`."""
         self._store.sync(FILES)
         for entry in self._store.list(FILES):
             self._files[entry.path] = FileRecord.of(self._store.map(entry.path))
 
     def append(self, log: str, line: bytes) -> None:
-        """Add to the open end of a log, for example `metrics.jsonl`."""
+        """Append to a log such as `metrics.jsonl`."""
         if log not in self._tails:
             self._tails[log] = self._store.tail(log)
         self._tails[log].append(line)
 
     def seal(self) -> None:
-        """Turn the open ends into segments that count from the next commit on, and wait for files beside."""
+        """Turn the open logs into segments for the next commit, and wait for files written in the background."""
         while self._closing:
-            self._settle_oldest()
+            self._finish_oldest()
         for log in sorted(self._tails):
             content = self._tails[log].content()
             if content:
@@ -124,7 +119,7 @@ class Artifacts:
         self._close_tails()
 
     def join(self) -> None:
-        """Put each log's segments together under its final name; the segments stay until `drop_segments`."""
+        """Join the segments of each log under its final name. The segments stay on disk until the run is finished."""
         self.seal()
         for log in sorted({_log_of(path) for path in self._files} - {None}, key=str):
             assert log is not None
@@ -150,7 +145,7 @@ def _segment(log: str, number: int) -> str:
 
 
 def _log_of(path: str) -> str | None:
-    """The log that a path is a segment of."""
+    """The log that a path is a segment of, if any."""
     name = PurePosixPath(path)
     if len(name.parts) < 3 or name.parts[0] != "logs" or not name.stem.isdigit():
         return None
@@ -161,13 +156,22 @@ _END_LINES = 16
 
 
 def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
-    """Every line of, for example, `metrics.jsonl`; none when there is no such log."""
+    """The lines of a log such as `metrics.jsonl`; none if there is no such log.
+
+    The log of a finished run is complete; that of an unfinished one ends at its newest snapshot.
+
+    Raises:
+        CorruptData: A line is not a JSON object.
+
+    Example:
+        >>> losses = [line["loss"] for line in read_log(open_directory("models/click").store, "metrics.jsonl")]
+    """
     for path, data in _read_files(store, log):
         yield from _parse(f"{store.name}/{path}", data.splitlines(), 1)
 
 
 def read_log_end(store: Store, log: str) -> list[dict[str, Any]]:
-    """The last few lines: enough to know how a run stands."""
+    """The last few lines: enough to show the progress of a run."""
     path, data = next(iter(_read_files(store, log, newest_only=True)), ("", b""))
     data = data.rstrip(b"\n")
     lines = data.rsplit(b"\n", _END_LINES)[-_END_LINES:] if data else []
@@ -176,7 +180,7 @@ def read_log_end(store: Store, log: str) -> list[dict[str, Any]]:
 
 def _read_files(store: Store, log: str, newest_only: bool = False) -> list[tuple[str, bytes]]:
     whole = f"logs/{log}"
-    for _ in range(2):  # the run may finish while we look: then its segments are gone, and the whole log is there
+    for _ in range(2):  # if the run finishes meanwhile, the segments are gone and the whole log is there
         try:
             return [(whole, store.read(whole))]
         except NotFound:
@@ -196,7 +200,5 @@ def _parse(where: str, lines: list[bytes], first_number: int) -> Iterator[dict[s
             record = None
         if not isinstance(record, dict):
             found = line[:60].decode(errors="replace")
-            raise CorruptData(
-                f"{where}, line {number}: found {found!r}; expected a JSON object: restore the file from a copy"
-            )
+            raise CorruptData(f"{where}, line {number}: not a JSON object: {found!r}. Restore the file from a copy")
         yield record

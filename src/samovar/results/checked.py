@@ -1,6 +1,6 @@
-"""Writing a file and knowing, when it is written, what it must read back as: its size and its XXH64.
+"""Files with a checksum: written with a record of size and XXH64, and verified when read back.
 
-The checksum is computed in a thread beside the write, so that it costs no time on a second core.
+The checksum is computed in a second thread while the bytes are written, so with two cores it costs no time.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from samovar.errors import CorruptData, NotFound
 from samovar.native import Hasher
 from samovar.store import Fence, Store
 
-_BESIDE_BYTES = 1 << 20  # below this a thread costs more than it saves
+_THREAD_BYTES = 1 << 20  # for fewer bytes a thread costs more than it saves
 
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What a file must be to count."""
+    """The size and checksum that a file must have."""
 
     size: int
     checksum: str
@@ -35,23 +35,23 @@ class FileRecord:
 
 
 class CheckedWriter:
-    """A store's writer that keeps the record of what went through it."""
+    """A writer that keeps the record of what it wrote."""
 
     def __init__(self, store: Store, path: str, fence: Fence | None = None) -> None:
         self._writer = store.create(path, fence)
         self._hasher = Hasher()
         self._size = 0
-        self._beside: ThreadPoolExecutor | None = None
+        self._thread: ThreadPoolExecutor | None = None
 
     def write(self, data: bytes | memoryview) -> None:
         self._size += len(data)
-        if len(data) < _BESIDE_BYTES:
+        if len(data) < _THREAD_BYTES:
             self._hasher.update(data)
             self._writer.write(data)
             return
-        if self._beside is None:
-            self._beside = ThreadPoolExecutor(1, thread_name_prefix="checksum")
-        hashing = self._beside.submit(self._hasher.update, data)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="checksum")
+        hashing = self._thread.submit(self._hasher.update, data)
         try:
             self._writer.write(data)
         finally:
@@ -67,27 +67,28 @@ class CheckedWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._beside is not None:
-            self._beside.shutdown()
+        if self._thread is not None:
+            self._thread.shutdown()
         self._writer.__exit__(kind, error, trace)
 
 
 def write_checked(store: Store, path: str, data: bytes, fence: Fence | None = None) -> FileRecord:
+    """Create or replace a file, and return its record."""
     with CheckedWriter(store, path, fence) as writer:
         writer.write(data)
     return writer.record
 
 
 def map_checked(store: Store, path: str, expected: FileRecord) -> memoryview:
-    """A file in memory, after making sure of every byte; else `CorruptData`."""
+    """Map a file into memory after verifying every byte; `CorruptData` if it is missing or differs."""
     try:
         data = store.map(path)
     except NotFound as error:
-        raise CorruptData(f"{path}: is missing; expected {expected.size} bytes: restore it from a copy") from error
+        raise CorruptData(f"{path} is missing; it had {expected.size} bytes. Restore it from a copy") from error
     found = FileRecord.of(data)
     if found != expected:
         raise CorruptData(
-            f"{path}: found {found.size} bytes with checksum {found.checksum}; expected {expected.size} with "
-            f"{expected.checksum}: the file was changed or the disk damaged it; restore it from a copy"
+            f"{path} is damaged or was changed: it has {found.size} bytes with checksum {found.checksum} instead of "
+            f"{expected.size} with {expected.checksum}. Restore it from a copy"
         )
     return data

@@ -1,4 +1,4 @@
-"""`environment.json`: the versions, threads and code state that a result was made with. Changes nothing."""
+"""`environment.json`: the versions, threads and git state that a result is made with. Changes nothing."""
 
 import os
 import platform
@@ -15,13 +15,13 @@ from samovar.config import MISSING, flatten
 from samovar.config.diff import diff_flat
 from samovar.config.values import Tree
 
-_THAT_MATTER = ("python", "cpu", "packages", "threads", "devices")
-_NO_BITS = ("threads.cores",)  # how many are used stands in the config
+_RELEVANT = ("python", "cpu", "packages", "threads", "devices")
+_HARMLESS = ("threads.cores",)  # the config has the number that is used
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 
 
 def capture_environment(code_folder: Path | None = None) -> dict[str, Any]:
-    """What may change a result and is not in the config. `code_folder` is where the user's script lies."""
+    """What may change a result and is not in the config. `code_folder` is the folder of the user's script."""
     torch = sys.modules.get("torch")
     return {
         "python": platform.python_version(),
@@ -39,39 +39,39 @@ def capture_environment(code_folder: Path | None = None) -> dict[str, Any]:
 
 
 def flat_environment(environment: Mapping[str, Any]) -> Tree:
-    """What may change a result, laid flat for a diff: python, cpu, packages, threads, devices. Not the git state: the
-    code itself is kept."""
-    return flatten({key: environment[key] for key in _THAT_MATTER if environment.get(key) is not None})
+    """The part that may change a result, flat: python, cpu, packages, threads, devices. The git state is left out,
+    because the directory keeps the code itself."""
+    return flatten({key: environment[key] for key in _RELEVANT if environment.get(key) is not None})
 
 
 def changed_environment(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs in a way that may give other bits, one line each; what one of the two does not know is left out."""
+    """The differences that may give other bits, one line each. What only one of the two knows is left out."""
     before, after = flat_environment(old), flat_environment(new)
     rows = diff_flat({"old": before, "new": after}).rows.items()
-    changed = [(key, pair) for key, pair in rows if MISSING not in pair and None not in pair and key not in _NO_BITS]
+    changed = [(key, pair) for key, pair in rows if MISSING not in pair and None not in pair and key not in _HARMLESS]
     return [f"{key.removeprefix('packages.')}: {pair[0]} → {pair[1]}" for key, pair in changed]
 
 
 def _devices(torch: Any) -> list[str] | None:
-    """The accelerators in use. Asking an unused CUDA would start it on every device."""
+    """The accelerators in use. Asking an unused CUDA would initialise it on every device."""
     if torch is None or not torch.cuda.is_initialized():
         return None
     return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
-_UNITED = re.compile(r"[-_.]+")
+_SEPARATORS = re.compile(r"[-_.]+")
 
 
 @cache
 def _package_versions() -> tuple[tuple[str, str], ...]:
-    """By their canonical names. Folders of installed packages carry both in their own name; to open each of them would
-    take most of the start of a small stage."""
+    """Versions by canonical name, from the names of the packages' folders: opening each of them would take most of the
+    start-up time of a small stage."""
     found = (_from_folder(item) or (item.name, item.version) for item in metadata.distributions())
-    return tuple(sorted((_UNITED.sub("-", name).lower(), version) for name, version in found))
+    return tuple(sorted((_SEPARATORS.sub("-", name).lower(), version) for name, version in found))
 
 
 def _from_folder(item: metadata.Distribution) -> tuple[str, str] | None:
-    folder = getattr(item, "_path", None)  # not public, so it may be gone one day; then the package is asked itself
+    folder = getattr(item, "_path", None)  # private, so it may disappear; then the metadata is read
     if folder is None or folder.suffix != ".dist-info":
         return None
     name, _, version = folder.stem.partition("-")
@@ -99,5 +99,5 @@ def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     except OSError:
-        return None  # no git here: then there is no state to record
+        return None  # git is not installed
     return done.stdout.rstrip() if done.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""Just enough of TensorBoard's event files: records of scalars, and reading them back. Knows no callbacks.
+"""Just enough of TensorBoard's event files to write scalars and read them back. Knows no callbacks.
 
 record  u64 length | u32 masked CRC-32C of it | an Event in protobuf's encoding | u32 masked CRC-32C of it
 Event   1: time (double)  2: step (varint)  3: version (text)  5: Summary of 1: Value of 1: tag, 2: value (float)
@@ -19,6 +19,7 @@ def version_record() -> bytes:
 
 
 def scalar_record(tag: str, step: int, value: float, wall_time: float) -> bytes:
+    """One point of a curve."""
     scalar = _field(0x0A, tag.encode()) + struct.pack("<Bf", 0x15, value)
     event = struct.pack("<Bd", 0x09, wall_time) + b"\x10" + _varint(step) + _field(0x2A, _field(0x0A, scalar))
     return _record(event)
@@ -43,14 +44,14 @@ class ScalarWriter:
 
 
 def read_scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
-    """(tag, step, value) of each record that `scalar_record` made, in order."""
+    """The (tag, step, value) of each record that `scalar_record` made, in order."""
     position = 0
     while position < len(data):
         (length,) = struct.unpack_from("<Q", data, position)
         event = data[position + 12 : position + 12 + length]
         (expected,) = struct.unpack_from("<I", data, position + 12 + length)
         if _masked(event) != expected:
-            raise CorruptData(f"event file: the record at {position} is damaged; expected its checksum: restore a copy")
+            raise CorruptData(f"event file: the record at byte {position} is damaged. Restore the file from a copy")
         position += 16 + length
         if event[9:10] == b"\x10":
             yield _parse_scalar(event)

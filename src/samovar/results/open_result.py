@@ -1,13 +1,13 @@
-"""A result directory that this process holds and may write: the one life of every result.
+"""A result directory that this process holds and may write: the life cycle of every result.
 
-    begin ─▶ created ─▶ running ─▶ finished        begin again: says so, does nothing
+    begin ─▶ created ─▶ running ─▶ finished        begin again: reports it and does nothing
                           │ killed, stopped, failed
                           ▼
-                        begin again: restore() gives the newest good snapshot, and all that was
-                        written after it is gone
+                        begin again: restore() returns the newest good snapshot and removes
+                        everything that was written after it
 
-Everything written counts only from a commit on: `model_config.json` (created), the attribute `snapshots` (save),
-the attribute `finished` (finish).
+What is written counts only after a commit: `model_config.json` (created), the attribute `snapshots` (save), the
+attribute `finished` (finish).
 """
 
 import json
@@ -56,22 +56,27 @@ from samovar.store.lease import HEARTBEAT_SECONDS
 
 @dataclass(frozen=True)
 class ResultPlan:
-    """What a directory is to become."""
+    """What a directory is to contain.
+
+    Example:
+        >>> plan = ResultPlan("model", config, script=Path("model.py").read_bytes())
+    """
 
     kind: str
     config: Mapping[str, Any]
     """The effective config, after all overrides."""
     script: bytes | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Other code and data that the script uses; kept in all_files."""
+    """Other code and data that the script uses; copied to all_files."""
     sources: Sequence[Source] = ()
     init_from: ResultDirectory | None = None
     """A model to start from when there is no snapshot yet."""
     code_folder: Path | None = None
-    """Where the script lies, for its git state."""
+    """The folder of the script, for its git state."""
 
     @property
     def code_files(self) -> dict[str, bytes]:
+        """The script and its files, as the directory keeps them."""
         script = {} if self.script is None else {SCRIPT: self.script}
         return {**script, **{f"{ALL_FILES}/{name}": data for name, data in self.files.items()}}
 
@@ -82,16 +87,16 @@ class ResultPlan:
 
 
 class OpenResult:
-    """A directory between `begin` and the end of its `with` block."""
+    """A directory between `begin` and the end of its `with` block. Call `restore` before writing anything."""
 
     def __init__(self, directory: ResultDirectory, plan: ResultPlan, lease: Lease | None) -> None:
         self.directory = directory
         self.notes: list[str] = []
-        """What the user should be told: settings that differ, versions that changed, a snapshot that was damaged."""
+        """What the user should know: settings that differ, versions that changed, a damaged snapshot."""
         self._plan = plan
         self._store = directory.store
         self._lease = lease
-        self._artifacts = Artifacts(self._store, self._held)
+        self._artifacts = Artifacts(self._store, self._require_lease)
         self._status = Status("created", plan.kind)
         self._status_lock = threading.Lock()
         self._is_restored = False
@@ -99,12 +104,19 @@ class OpenResult:
 
     @property
     def is_finished(self) -> bool:
-        """The result is there already: nothing is to be done, and nothing can be written."""
+        """Whether the result existed before: there is nothing to do, and nothing can be written."""
         return self._lease is None
 
     def restore(self) -> Snapshot | None:
-        """Go back to the newest good snapshot, directory and all; else to the start (`init_from`, or None)."""
-        self._held()
+        """Roll the directory back to the newest good snapshot, or to the start if there is none.
+
+        Returns:
+            The snapshot; at the start, the model of `init_from`, or None.
+
+        Raises:
+            CorruptData: There are snapshots, and all of them are damaged.
+        """
+        self._require_lease()
         damaged = []
         for name in committed_snapshots(self._store):
             try:
@@ -114,84 +126,89 @@ class OpenResult:
                 damaged.append(f"snapshot {name.number} is damaged: {error}")
                 self._bad_snapshots.add(name.name)
                 continue
-            self.notes += [f"{problem}; going on from snapshot {snapshot.number}" for problem in damaged]
+            self.notes += [f"{problem}; resuming from snapshot {snapshot.number}" for problem in damaged]
             self._is_restored = True
-            self._say(position=snapshot.position)
+            self._update_status(position=snapshot.position)
             return snapshot
         if damaged:
-            raise CorruptData(f"{self.directory.name}: no snapshot can be used: {'; '.join(damaged)}")
+            raise CorruptData(f"{self.directory.name} has no usable snapshot: {'; '.join(damaged)}")
         self._artifacts.roll_back({})
         self._is_restored = True
         return self._plan.init_from.load_model() if self._plan.init_from is not None else None
 
     def is_code_new_at(self, position: Any) -> bool:
-        """Whether other code was accepted since the snapshot at this position, and none was taken with it yet."""
+        """Whether new code was accepted after the snapshot at this position, and no snapshot was taken since."""
         changes = self._store.attributes().values.get("script_changes", [])
         return bool(changes) and changes[-1]["position"] == position
 
     def save(self, tree: object, position: Any) -> None:
-        """Commit a snapshot of the state and of every artifact so far."""
-        lease = self._working()
+        """Commit a snapshot of the state and of every file so far."""
+        lease = self._require_restored()
         self._artifacts.seal()
         write_snapshot(self._store, lease, tree, position, self._artifacts.inventory, self._bad_snapshots)
-        self._say(position=position)
+        self._update_status(position=position)
 
     def check(self) -> None:
-        """`LeaseLost` when another process took the directory over."""
-        self._working()
+        """Raise `LeaseLost` if another process took over the directory."""
+        self._require_restored()
 
-    def adopt_files(self) -> None:
-        """Count the plain files that a stage wrote below `files/`; they belong to the result from the finish on."""
-        self._working()
-        self._artifacts.adopt()
+    def register_files(self) -> None:
+        """Add the plain files that a stage wrote below `files/` to the result; `finish` commits them."""
+        self._require_restored()
+        self._artifacts.register_files()
 
     def append(self, log: str, line: Mapping[str, Any]) -> None:
-        """Add a line to a log, for example `metrics.jsonl`; it is kept from the next snapshot on."""
+        """Append a line to a log such as `metrics.jsonl`. The next snapshot commits it."""
         self.append_bytes(log, json.dumps(line).encode() + b"\n")
 
     def append_bytes(self, log: str, data: bytes) -> None:
-        """The same for a log that is no text, for example `tensorboard/events.tfevents`."""
+        """Like `append`, for a binary log such as `tensorboard/events.tfevents`."""
         self._artifacts.append(log, data)
 
     @contextmanager
     def create(self, path: str) -> Iterator[CheckedWriter]:
-        """Write a part file, for example `evaluation/train/…`; it is kept from the next snapshot on."""
-        self._working()
+        """Write a part file such as `evaluation/train/…`. The next snapshot commits it."""
+        self._require_restored()
         with self._artifacts.create(path) as writer:
             yield writer
 
     @contextmanager
-    def create_beside(self, path: str) -> Iterator[CheckedWriter]:
-        """The same without waiting for the disk; the next snapshot, or the finish, waits for it."""
-        self._working()
-        with self._artifacts.create_beside(path) as writer:
+    def create_in_background(self, path: str) -> Iterator[CheckedWriter]:
+        """Like `create`, but without waiting for the disk; the next snapshot, or `finish`, waits for it."""
+        self._require_restored()
+        with self._artifacts.create_in_background(path) as writer:
             yield writer
 
     def commit(self, **values: Any) -> None:
-        """Set attributes of the directory, if it is still ours: for stages with commits of their own."""
-        self._working().commit(**values)
+        """Set attributes of the directory, fenced by the lease; for stages with their own commits."""
+        self._require_restored().commit(**values)
 
     def write_params(self, ledger: Mapping[str, Any]) -> None:
-        """Keep the ledger of parameters that were read."""
-        self._held()
+        """Write `params.json`, the ledger of parameters that were read."""
+        self._require_lease()
         write_file(self._store, PARAMS, dump_config(ledger).encode())
 
     def finish(self, tree: object | None, position: Any, files: Mapping[str, FileRecord] | None = None) -> None:
-        """Write the final model, if there is one, and say that all is done. `files` are others that belong to the
-        result. Nothing may follow."""
-        lease = self._working()
+        """Write the final model and commit the result. Nothing can be written after it.
+
+        Args:
+            tree: The state of the final model; None if the result has no model.
+            position: Where the run ended.
+            files: The records of further files that belong to the result.
+        """
+        lease = self._require_restored()
         self._artifacts.join()
         model = write_state(self._store, "model", tree, lease.check) if tree is not None else {}
-        inventory = {**self._artifacts.inventory, **model, **(files or {}), **self._origins()}
+        inventory = {**self._artifacts.inventory, **model, **(files or {}), **self._origin_records()}
         text = json.dumps({path: asdict(record) for path, record in sorted(inventory.items())}, indent=1)
         record = write_checked(self._store, INVENTORY, text.encode(), lease.check)
         lease.commit(**{FINISHED: {"inventory": asdict(record), "position": position}})
         lease.stop_beating()
         _clean_after_finish(self.directory, inventory)
-        self._say("finished", position=position)
+        self._update_status("finished", position=position)
 
-    def _origins(self) -> dict[str, FileRecord]:
-        """What the result was made from, as the directory keeps it: config, code, environment, ledger."""
+    def _origin_records(self) -> dict[str, FileRecord]:
+        """The records of what the result is made from: config, code, environment, ledger."""
         changes = range(1, len(self._store.attributes().values.get("script_changes", [])) + 1)
         scripts = [SCRIPT, *(_archive_name(SCRIPT, number) for number in changes)]
         folders = [ALL_FILES, *(f"{ALL_FILES}.{number}" for number in changes)]
@@ -199,19 +216,19 @@ class OpenResult:
         paths = [entry.path for name in names for entry in self._store.list(name)]
         return {path: FileRecord.of(self._store.read(path)) for path in paths}
 
-    # Beginning and ending
+    # The beginning and the end
 
     def create_or_check(self, accept_script: bool) -> None:
-        """Make the directory, or make sure that it is this plan's."""
+        """Create the directory, or check that it belongs to this plan."""
         self._store.sweep()
         if not self.directory.is_created:
             self._create()
-            self._say("created")
+            self._update_status("created")
         else:
             self.notes += _check_config(self.directory, self._plan)
             self._check_script(accept_script)
             changes = changed_environment(self.directory.environment, capture_environment())
-            self.notes += [f"not the same as when this began, so bits may differ: {change}" for change in changes]
+            self.notes += [f"changed since this run started, so results may differ: {change}" for change in changes]
         remove_uncommitted(self._store, committed_snapshots(self._store))
 
     def _create(self) -> None:
@@ -227,15 +244,15 @@ class OpenResult:
         changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         if changed and not accept_script:
             raise Conflict(
-                f"{self.directory.name}: {', '.join(changed)} changed since this run began; expected the same code, so "
-                "that the result can be explained: bring it back, start a new directory, or go on with --accept-script"
+                f"{self.directory.name}: {', '.join(changed)} changed since this run started. Restore the old code, "
+                "use a new directory, or continue with --accept-script"
             )
         if changed:
             self._accept_script(old, new, changed)
-        for name, data in self._plan.code_files.items():  # a kill may have come between the commit and this
+        for name, data in self._plan.code_files.items():  # a kill between the commit and here leaves the old code
             if self._store.size(name) is None or digest(self._store.read(name)) != new[name]:
                 write_file(self._store, name, data)
-        for entry in self._store.list(ALL_FILES):  # what the code does not import any more
+        for entry in self._store.list(ALL_FILES):  # files that the code no longer imports
             if entry.path not in new and "__pycache__" not in entry.path:
                 self._store.remove(entry.path)
 
@@ -245,23 +262,24 @@ class OpenResult:
         for name in changed:
             if name in old:
                 write_file(self._store, _archive_name(name, number), self._store.read(name))
-        position = self._safe_position()
+        position = self._newest_position()
         changes.append({"number": number, "files": changed, "position": position})
-        self._held().commit(code=new, script_changes=changes)
+        self._require_lease().commit(code=new, script_changes=changes)
         when = "before the first snapshot" if position is None else f"at position {position}"
-        self.notes.append(f"the code changed {when}: {', '.join(changed)}; the old is kept")
+        self.notes.append(f"the code changed {when}: {', '.join(changed)}; the old code is kept")
 
-    def _safe_position(self) -> Any:
-        """Of the newest good snapshot; None before the first."""
+    def _newest_position(self) -> Any:
+        """The position of the newest good snapshot; None before the first."""
         for name in committed_snapshots(self._store):
             with suppress(CorruptData):
                 return read_snapshot(self._store, name).position
         return None
 
     def start(self, heartbeat_seconds: float | None) -> None:
-        self._say("running")
+        """Say that this process runs, and keep saying it."""
+        self._update_status("running")
         if heartbeat_seconds is not None:
-            self._held().keep_beating(self._say, heartbeat_seconds)
+            self._require_lease().keep_beating(self._update_status, heartbeat_seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -276,41 +294,38 @@ class OpenResult:
         try:
             if not self.directory.is_finished:
                 is_stop = error is None or isinstance(error, Stopped | KeyboardInterrupt)
-                self._end_with("stopped", None) if is_stop else self._end_with("failed", error)
+                self._record_end("stopped", None) if is_stop else self._record_end("failed", error)
         finally:
             self._lease.release()
             self._lease = None
 
-    def _end_with(self, state: State, error: BaseException | None) -> None:
+    def _record_end(self, state: State, error: BaseException | None) -> None:
         described = None
         if error is not None:
             notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
             described = {"type": type(error).__name__, "message": f"{error}{notes}"}
         try:
-            self._held()
-            self._say(state, error=described)
+            self._require_lease()
+            self._update_status(state, error=described)
         except Exception as failure:
             if error is None:
                 raise
-            error.add_note(f"and status.json could not be written: {failure}")
+            error.add_note(f"status.json could not be written: {failure}")
 
-    def _say(self, state: State | None = None, **changes: Any) -> None:
+    def _update_status(self, state: State | None = None, **changes: Any) -> None:
         with self._status_lock:
-            lease = self._held()
+            lease = self._require_lease()
             self._status = replace(self._status, state=state or self._status.state, holder=lease.holder, **changes)
             self._status.write(self._store)
 
-    def _working(self) -> Lease:
+    def _require_restored(self) -> Lease:
         if not self._is_restored and self._lease is not None:
-            raise Conflict(
-                f"{self.directory.name}: written to before restore(); expected to know first what is there: "
-                "call restore() after begin()"
-            )
-        return self._held()
+            raise Conflict(f"{self.directory.name}: call restore() before writing")
+        return self._require_lease()
 
-    def _held(self) -> Lease:
+    def _require_lease(self) -> Lease:
         if self._lease is None:
-            raise Conflict(f"{self.directory.name}: is finished; a result is never overwritten: start a new directory")
+            raise Conflict(f"{self.directory.name} is finished and is never overwritten. Use a new directory")
         self._lease.check()
         return self._lease
 
@@ -322,7 +337,28 @@ def begin(
     accept_script: bool = False,
     heartbeat_seconds: float | None = HEARTBEAT_SECONDS,
 ) -> OpenResult:
-    """Start, or go on with, a result; use it in a `with` block. A finished one comes back as `is_finished`."""
+    """Create a result directory, or resume an unfinished one, for a `with` block.
+
+    Args:
+        directory: The directory; it need not exist.
+        plan: What it is to contain. An existing directory must have the same config and code.
+        accept_script: Whether changed code is accepted. The old code is kept beside the new.
+        heartbeat_seconds: How often to show that this process is alive; None for no heartbeat.
+
+    Returns:
+        The open directory. If the result is finished, `is_finished` is true and there is nothing to do.
+
+    Raises:
+        Conflict: The directory belongs to another config or script.
+        LeaseHeld: Another process works in it.
+        NotAResult: It contains files that Samovar did not make.
+
+    Example:
+        >>> with begin(ResultDirectory(LocalStore("models/sums")), ResultPlan("sums", {"count": 3})) as result:
+        ...     if not result.is_finished:
+        ...         result.restore()
+        ...         result.finish({"total": 6}, position=3)
+    """
     _refuse_foreign(directory)
     if directory.is_finished:
         return _finished(directory, plan)
@@ -354,12 +390,12 @@ def _finished(directory: ResultDirectory, plan: ResultPlan) -> OpenResult:
 
 def _was_killed_after_finish(directory: ResultDirectory) -> bool:
     status, lease = directory.status, directory.lease
-    is_told = status is not None and status.state == "finished"
-    return not lease.is_held and (lease.holder is not None or not is_told)
+    says_finished = status is not None and status.state == "finished"
+    return not lease.is_held and (lease.holder is not None or not says_finished)
 
 
 def _clean_after_finish(directory: ResultDirectory, inventory: Mapping[str, FileRecord]) -> None:
-    """Remove what only an unfinished run needs: snapshots and the logs' segments."""
+    """Remove what only an unfinished run needs: snapshots and segments of logs."""
     directory.store.remove_tree(SNAPSHOTS)
     for folder in sorted({entry.path.rpartition("/")[0] for entry in directory.store.list("logs")} - {"logs"}):
         if not any(path.startswith(f"{folder}/") for path in inventory):
@@ -372,13 +408,13 @@ def _refuse_foreign(directory: ResultDirectory) -> None:
     foreign = [entry.path for entry in directory.store.list() if not entry.path.startswith(f"{EXTERNAL}/")]
     if CONFIG in foreign:
         raise NotAResult(
-            f"{directory.name}: has a {CONFIG} but not its hidden .samovar folder; expected both: "
-            "copy the directory again, with hidden files (cp -r DIR, not DIR/*)"
+            f"{directory.name} has a {CONFIG} but no hidden .samovar folder. Copy the directory again, with "
+            "hidden files (cp -r DIR, not DIR/*)"
         )
     if foreign:
         raise NotAResult(
-            f"{directory.name}: holds {len(foreign)} files that Samovar did not make, for example {foreign[0]}; "
-            "expected a new or empty directory: choose another one"
+            f"{directory.name} has {len(foreign)} files that Samovar did not make, such as {foreign[0]}. Use a new or "
+            "empty directory"
         )
 
 
@@ -388,11 +424,11 @@ def _check_config(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
     if found.conflicts.rows:
         is_bare = not (directory.is_finished or directory.is_live or committed_snapshots(directory.store))
         raise Conflict(
-            f"{directory.name}: belongs to another config; expected the same one. The difference:\n"
+            f"{directory.name} belongs to another config. The difference:\n"
             f"{found.conflicts.to_csv()}Use another directory, or the config that it was made with"
-            f"{', or remove it: it has no snapshot' if is_bare else ''}"
+            f"{', or remove the directory: it has no snapshot' if is_bare else ''}"
         )
-    return [f"{key} differs from when this began: {old} → {new}" for key, (old, new) in found.allowed.rows.items()]
+    return [f"{key} changed since this run started: {old} → {new}" for key, (old, new) in found.allowed.rows.items()]
 
 
 def _archive_name(name: str, number: int) -> str:

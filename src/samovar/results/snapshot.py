@@ -1,8 +1,8 @@
-"""Snapshots: one commit of a state tree, a position and the artifacts' inventory. Knows no runs and no models.
+"""Snapshots: one commit of a state tree, a position and the inventory of all files. Knows no runs and no models.
 
 snapshot/000012.e3/state.json, arrays.safetensors   number 12, written under lease epoch 3
 snapshot/000012.e3/manifest.json                    sizes and checksums of these, position, inventory
-attribute `snapshots`: [{name, manifest}, …]        newest first, two of them: this is the commit
+attribute `snapshots`: [{name, manifest}, …]        the newest two, newest first: setting this is the commit
 """
 
 import json
@@ -17,12 +17,12 @@ from samovar.store import Lease, Store
 
 SNAPSHOTS = "snapshot"
 ATTRIBUTE = "snapshots"
-KEPT = 2
+NUM_KEPT = 2
 
 
 @dataclass(frozen=True)
 class SnapshotName:
-    """A committed snapshot: its folder, and what its manifest must be."""
+    """A committed snapshot: its folder, and the record of its manifest."""
 
     name: str
     manifest: FileRecord
@@ -38,7 +38,14 @@ class SnapshotName:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot read back and proven whole."""
+    """A snapshot that was read back and verified.
+
+    Attributes:
+        number: Counts snapshots from 1; 0 for a final model.
+        tree: The state, as it was saved.
+        position: Where the run was, as the stage counts it.
+        inventory: All files of the run at that moment.
+    """
 
     number: int
     tree: Any
@@ -47,14 +54,14 @@ class Snapshot:
 
 
 def committed_snapshots(store: Store) -> list[SnapshotName]:
-    """Newest first."""
+    """The committed snapshots, newest first."""
     return [SnapshotName.from_json(record) for record in store.attributes().values.get(ATTRIBUTE, [])]
 
 
 def write_snapshot(
     store: Store, lease: Lease, tree: object, position: Any, inventory: Inventory, bad: Set[str] = frozenset()
 ) -> SnapshotName:
-    """Files first, then the manifest, then the commit; then the third newest is removed, and before it the bad ones."""
+    """Write the files, then the manifest, then commit. Only the newest two snapshots that are not `bad` are kept."""
     earlier = committed_snapshots(store)
     number = earlier[0].number + 1 if earlier else 1
     prefix = f"{SNAPSHOTS}/{number:06d}.e{lease.epoch}"
@@ -69,27 +76,28 @@ def write_snapshot(
     text = json.dumps(manifest, allow_nan=False, indent=1).encode()
     record = write_checked(store, f"{prefix}/manifest.json", text)
     newest = SnapshotName(prefix.removeprefix(f"{SNAPSHOTS}/"), record)
-    kept = [newest, *(name for name in earlier if name.name not in bad)][:KEPT]
+    kept = [newest, *(name for name in earlier if name.name not in bad)][:NUM_KEPT]
     lease.commit(**{ATTRIBUTE: [asdict(name) for name in kept]})
     remove_uncommitted(store, kept)
     return newest
 
 
 def remove_uncommitted(store: Store, kept: Sequence[SnapshotName]) -> None:
-    """Remove the folders that no commit names: older ones, and those of killed or replaced writers."""
+    """Remove the folders of older snapshots, and of killed or replaced writers."""
     names = {entry.path.split("/")[1] for entry in store.list(SNAPSHOTS)}
     for name in sorted(names - {snapshot.name for snapshot in kept}):
         store.remove_tree(f"{SNAPSHOTS}/{name}")
 
 
 def read_manifest(store: Store, name: SnapshotName) -> dict[str, Any]:
+    """The manifest of a snapshot, verified."""
     data = map_checked(store, f"{SNAPSHOTS}/{name.name}/manifest.json", name.manifest)
     manifest: dict[str, Any] = json.loads(bytes(data))
     return manifest
 
 
 def read_snapshot(store: Store, name: SnapshotName) -> Snapshot:
-    """Everything in it, after checking every byte; `CorruptData` otherwise."""
+    """Read a snapshot and verify every byte; `CorruptData` if one differs."""
     prefix = f"{SNAPSHOTS}/{name.name}"
     manifest = read_manifest(store, name)
     files = {path: FileRecord.from_json(record) for path, record in manifest["files"].items()}

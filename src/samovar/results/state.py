@@ -1,15 +1,14 @@
-"""A state tree as files below one prefix: `state.json` (structure, small values) and `arrays.safetensors`.
+"""State trees: the values that make up the state of a run, written as JSON plus arrays and read back exactly.
 
-State trees as JSON: every Python value that a run's state is made of, back exactly as it was. Knows no files.
+    below a prefix of a store: state.json (structure and small values) and arrays.safetensors
+    or one safetensors file:   the arrays, and the structure as JSON in its metadata
 
-Plain JSON where it can be; else an object with one key that begins with '$':
+Plain JSON where possible; otherwise an object with one key that starts with '$':
 
     {"$tuple": […]}   {"$dict": [[key, value], …]}   {"$set": […]}   {"$frozenset": […]}   {"$bytes": "base64"}
     {"$complex": [re, im]}   {"$counter": [[key, count], …]}: a collections.Counter
     {"$float": "nan" | "inf" | "-inf"}   {"$scalar": ["<f4", "hex of its bytes"]}
-    {"$array": name, "kind": "numpy" | "torch", "dtype": …, "shape": […]}: the bytes are in the arrays file
-
-A state tree as one safetensors file that appears whole: arrays, and the structure as JSON in the file's metadata.
+    {"$array": name, "kind": "numpy" | "torch", "dtype": …, "shape": […]}: the bytes are with the arrays
 """
 
 import base64
@@ -31,6 +30,66 @@ from samovar.store.disk import Disk, publish
 
 Json = Any
 
+STATE_FORMAT = 1
+TREE_FILE = "state.json"
+ARRAYS_FILE = "arrays.safetensors"
+
+FILE_FORMAT = 1
+TREE_KEY = "samovar"  # in the metadata of a single file
+
+
+def write_state(store: Store, prefix: str, tree: object, fence: Fence | None = None) -> dict[str, FileRecord]:
+    """Write a tree below a prefix. Returns the records of its files by path, for the caller to commit."""
+    node, arrays = encode_tree(tree)
+    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", fence) as writer:
+        write_arrays(writer, arrays)
+    text = json.dumps({"format": STATE_FORMAT, "tree": node}, allow_nan=False).encode()
+    return {
+        f"{prefix}/{ARRAYS_FILE}": writer.record,
+        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, fence),
+    }
+
+
+def read_state(store: Store, prefix: str, files: Mapping[str, FileRecord]) -> Any:
+    """Read a tree and verify every byte. Its arrays are private memory maps of the file."""
+    path = f"{prefix}/{TREE_FILE}"
+    document = json.loads(bytes(map_checked(store, path, files[path])))
+    if document["format"] != STATE_FORMAT:
+        raise CorruptData(
+            f"{path} has format {document['format']}, but this version of Samovar reads {STATE_FORMAT}. Use the "
+            "one that wrote it"
+        )
+    path = f"{prefix}/{ARRAYS_FILE}"
+    arrays = ArraysFile(map_checked(store, path, files[path]))
+    return decode_tree(
+        document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
+    )
+
+
+def save_tree(path: Path, tree: object, disk: Disk | None = None) -> None:
+    """Write a state tree as one file. An existing file is replaced in one step; a kill leaves the old one."""
+    node, arrays = encode_tree(tree)
+    text = json.dumps({"format": FILE_FORMAT, "tree": node}, allow_nan=False)
+    with publish(path, disk, verb="save") as file:
+        write_arrays(file, arrays, {TREE_KEY: text})
+
+
+def load_tree(path: Path) -> Any:
+    """Read what `save_tree` wrote; `NotAResult` if the file is missing, damaged or of another kind."""
+    if not path.is_file():
+        raise NotAResult(f"{path}: no such file")
+    try:
+        arrays = ArraysFile(memoryview(bytearray(path.read_bytes())))
+        document = json.loads(arrays.metadata[TREE_KEY])
+        form = document["format"]
+        if form == FILE_FORMAT:
+            return decode_tree(
+                document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
+            )
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise NotAResult(f"{path} was not saved by Samovar, or is damaged ({error})") from error
+    raise NotAResult(f"{path} has format {form}, but this version of Samovar reads {FILE_FORMAT}. Use a newer one")
+
 
 def encode_tree(tree: object) -> tuple[Json, dict[str, Array]]:
     """The tree as JSON, and its arrays by name."""
@@ -41,7 +100,7 @@ def encode_tree(tree: object) -> tuple[Json, dict[str, Array]]:
 class _Encoder:
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
-        self._open: set[int] = set()
+        self._ancestors: set[int] = set()
 
     def encode(self, value: object, path: tuple[object, ...]) -> Json:
         if value is None or type(value) in (bool, int, str):
@@ -62,15 +121,15 @@ class _Encoder:
         return self._encode_container(value, path)
 
     def _encode_container(self, value: object, path: tuple[object, ...]) -> Json:
-        if not _is_exact(value):  # a defaultdict or a named tuple would come back as less than it was
+        if not _is_exact(value):  # a defaultdict or a named tuple would not be restored exactly
             raise BadInput(
-                f"state at {_show(path)}: found {type(value).__module__}.{type(value).__qualname__}; a snapshot holds "
-                "numbers, strings, bytes, None, arrays, tensors and dicts, lists, tuples, sets of them: "
-                "turn it into these in state_dict()"
+                f"cannot store a {type(value).__module__}.{type(value).__qualname__} at {_show(path)} of the state. "
+                "Convert it in state_dict() to numbers, strings, bytes, None, arrays, tensors, or dicts, lists, tuples "
+                "and sets of them"
             )
-        if id(value) in self._open:
-            raise BadInput(f"state at {_show(path)}: contains itself; expected a tree: cut the circle in state_dict()")
-        self._open.add(id(value))
+        if id(value) in self._ancestors:
+            raise BadInput(f"the state contains itself at {_show(path)}. Break the cycle in state_dict()")
+        self._ancestors.add(id(value))
         try:
             if isinstance(value, Counter):
                 return {"$counter": self._pairs(value, path)}
@@ -79,7 +138,7 @@ class _Encoder:
             items = [self.encode(item, (*path, index)) for index, item in enumerate(_ordered(value))]
             return items if isinstance(value, list) else {_container_tag(value): items}
         finally:
-            self._open.remove(id(value))
+            self._ancestors.remove(id(value))
 
     def _encode_dict(self, value: dict[object, object], path: tuple[object, ...]) -> Json:
         if all(type(key) is str and not key.startswith("$") for key in value):
@@ -95,7 +154,7 @@ class _Encoder:
 
 
 def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> Any:
-    """The tree back from its JSON; `load_array` gives an array for its node."""
+    """Rebuild a tree from its JSON; `load_array` returns the array of a node."""
     if isinstance(node, list):
         return [decode_tree(item, load_array) for item in node]
     if not isinstance(node, dict):
@@ -113,9 +172,7 @@ def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> A
         return _CONTAINERS[tag](decode_tree(item, load_array) for item in content)
     if tag in _SCALARS:
         return _SCALARS[tag](content)
-    raise CorruptData(
-        f"state tree: unknown mark {tag!r}; expected a snapshot of this version: use the Samovar that wrote it"
-    )
+    raise CorruptData(f"state tree: unknown tag {tag!r}. Read it with the version of Samovar that wrote it")
 
 
 def _encode_float(value: float) -> Json:
@@ -152,7 +209,7 @@ def _container_tag(value: object) -> str:
 
 
 def _ordered(value: Any) -> list[Any]:
-    """A set has no order of its own, and the same state must give the same bytes."""
+    """The items in a fixed order: sets have none, and the same state must give the same bytes."""
     return (
         sorted(value, key=lambda item: (type(item).__name__, repr(item)))
         if isinstance(value, set | frozenset)
@@ -161,68 +218,4 @@ def _ordered(value: Any) -> list[Any]:
 
 
 def _show(path: tuple[object, ...]) -> str:
-    return "/".join(str(part) for part in path) or "the root"
-
-
-STATE_FORMAT = 1
-TREE_FILE = "state.json"
-ARRAYS_FILE = "arrays.safetensors"
-
-
-def write_state(store: Store, prefix: str, tree: object, fence: Fence | None = None) -> dict[str, FileRecord]:
-    """Write a tree; gives the records of its files by path. It does not count until somebody commits them."""
-    node, arrays = encode_tree(tree)
-    with CheckedWriter(store, f"{prefix}/{ARRAYS_FILE}", fence) as writer:
-        write_arrays(writer, arrays)
-    text = json.dumps({"format": STATE_FORMAT, "tree": node}, allow_nan=False).encode()
-    return {
-        f"{prefix}/{ARRAYS_FILE}": writer.record,
-        f"{prefix}/{TREE_FILE}": write_checked(store, f"{prefix}/{TREE_FILE}", text, fence),
-    }
-
-
-def read_state(store: Store, prefix: str, files: Mapping[str, FileRecord]) -> Any:
-    """The tree, after checking every byte; its arrays are private memory maps of the file."""
-    path = f"{prefix}/{TREE_FILE}"
-    document = json.loads(bytes(map_checked(store, path, files[path])))
-    if document["format"] != STATE_FORMAT:
-        raise CorruptData(
-            f"{path}: has format {document['format']}; this Samovar reads {STATE_FORMAT}: use the one that wrote it"
-        )
-    path = f"{prefix}/{ARRAYS_FILE}"
-    arrays = ArraysFile(map_checked(store, path, files[path]))
-    return decode_tree(
-        document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
-    )
-
-
-TREE_KEY = "samovar"
-FILE_FORMAT = 1
-
-
-def save_tree(path: Path, tree: object, disk: Disk | None = None) -> None:
-    """Write a state tree as one file. An existing file is replaced in one step; a kill leaves the old one."""
-    node, arrays = encode_tree(tree)
-    text = json.dumps({"format": FILE_FORMAT, "tree": node}, allow_nan=False)
-    with publish(path, disk, verb="save") as file:
-        write_arrays(file, arrays, {TREE_KEY: text})
-
-
-def load_tree(path: Path) -> Any:
-    """The tree back, in memory of its own; `NotAResult` when somebody else wrote the file."""
-    if not path.is_file():
-        raise NotAResult(f"{path}: nothing there; expected a file that was saved before: check the name")
-    try:
-        arrays = ArraysFile(memoryview(bytearray(path.read_bytes())))
-        document = json.loads(arrays.metadata[TREE_KEY])
-        form = document["format"]
-        if form == FILE_FORMAT:
-            return decode_tree(
-                document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
-            )
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise NotAResult(
-            f"{path}: is no file of Samovar, or it is damaged ({error}); expected one that it saved: check the name, "
-            "or restore a copy"
-        ) from error
-    raise NotAResult(f"{path}: has format {form}; this Samovar reads {FILE_FORMAT}: use a newer one")
+    return "/".join(str(part) for part in path) or "the top"

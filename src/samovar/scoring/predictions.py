@@ -132,7 +132,7 @@ class PredictionFile:
             return
         rows = pa.Table.from_batches(self._pending)
         if self._writer is None:
-            self._sink = _Sink(self._stack.enter_context(self.result.create_beside(self.path)))
+            self._sink = _Sink(self._stack.enter_context(self.result.create_in_background(self.path)))
             self._writer = pq.ParquetWriter(
                 self._sink, rows.schema, compression="zstd", use_dictionary=_columns_that_repeat(rows.schema)
             )

@@ -78,7 +78,7 @@ def run_stage(request: Request) -> StageResult:
             ledger = _call_main(main, effective, Out(result, request.out, inputs.named, inputs.raw))
         notes += _make_warnings(effective, ledger, earlier, notes)
         result.write_params(ledger.to_dict())
-        result.adopt_files()
+        result.register_files()
         result.finish(None, None)
         return StageResult(request.out, False, [*result.notes, *notes])
 

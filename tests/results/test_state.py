@@ -1,6 +1,11 @@
+"""State trees: every value is restored exactly, below a prefix of a store or in one file."""
+
+import errno
 import json
 import math
+import os
 from collections import Counter, OrderedDict, defaultdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from samovar.errors import BadInput, CorruptData
-from samovar.results.state import decode_tree, read_state, write_state
+from samovar.errors import BadInput, CorruptData, NotAResult, StoreError
+from samovar.results.state import decode_tree, load_tree, read_state, save_tree, write_state
 from samovar.store import MemoryStore
+from samovar.testing.disks import CountingDisk, FailingDisk
 
 
 def round_trip(tree: object) -> Any:
@@ -78,7 +84,7 @@ trees = st.recursive(
 
 
 @given(trees)
-def test_every_tree_comes_back_exactly(tree: object) -> None:
+def test_every_tree_is_restored_exactly(tree: object) -> None:
     assert same(round_trip(tree), tree)
 
 
@@ -90,13 +96,13 @@ def test_the_same_tree_gives_the_same_bytes(tree: object) -> None:
 
 @pytest.mark.parametrize("dtype", TENSOR_TYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (4, 5)])
-def test_tensors_come_back_exactly(dtype: str, shape: tuple[int, ...]) -> None:
+def test_tensors_are_restored_exactly(dtype: str, shape: tuple[int, ...]) -> None:
     tensor = torch.randn(shape).to(getattr(torch, dtype))
     back = round_trip({"a": tensor, "pad": np.zeros(3, np.int8)})["a"]
     assert same(back, tensor)
 
 
-def test_views_conjugates_and_parameters_come_back_as_plain_tensors() -> None:
+def test_views_conjugates_and_parameters_are_restored_as_plain_tensors() -> None:
     base = torch.arange(12.0).reshape(3, 4)
     parameter = torch.nn.Parameter(base.clone())
     for tensor in (base.T, base[::2, 1:], torch.randn(3, dtype=torch.complex64).conj(), parameter):
@@ -111,7 +117,7 @@ def test_restored_arrays_can_be_written_to() -> None:
     assert back["a"].tolist() == back["b"].tolist() == [1, 1, 1]
 
 
-def test_a_state_dict_of_an_optimizer_and_of_a_model_come_back() -> None:
+def test_state_dicts_of_an_optimizer_and_a_model_are_restored() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.randn(4, 3)).sum().backward()
@@ -122,7 +128,7 @@ def test_a_state_dict_of_an_optimizer_and_of_a_model_come_back() -> None:
     optimizer.load_state_dict(back["optimizer"])
 
 
-def test_ordered_dicts_come_back_as_dicts_in_their_order() -> None:
+def test_ordered_dicts_are_restored_as_dicts_in_their_order() -> None:
     assert list(round_trip(OrderedDict([("b", 1), ("a", 2)]))) == ["b", "a"]
 
 
@@ -130,12 +136,12 @@ class Point(NamedTuple):
     x: int
 
 
-def test_what_would_come_back_as_less_than_it_was_is_refused() -> None:
+def test_a_value_that_cannot_be_restored_exactly_is_refused() -> None:
     counted = round_trip({"seen": Counter("tea"), "shape": torch.Size([2, 3])})
     assert (type(counted["seen"]), counted["seen"]["x"], counted["shape"]) == (Counter, 0, (2, 3))
     values: list[object] = [defaultdict(int), Point(1)]
     for value in values:
-        with pytest.raises(BadInput, match=f"state at a: found .*{type(value).__qualname__}; a snapshot holds"):
+        with pytest.raises(BadInput, match=f"cannot store a .*{type(value).__qualname__} at a of the state"):
             round_trip({"a": value})
 
 
@@ -157,26 +163,26 @@ def test_any_safetensors_reader_opens_the_arrays() -> None:
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"a": [1, object()]}, "state at a/1: found builtins.object; a snapshot holds"),
+        ({"a": [1, object()]}, "cannot store a builtins.object at a/1 of the state"),
         ({"a": np.array([None])}, "array of dtype object"),
         (torch.eye(3).to_sparse(), "layout torch.sparse_coo"),
-        ({"f": len}, "state at f: found builtins.builtin_function_or_method"),
+        ({"f": len}, "cannot store a builtins.builtin_function_or_method at f of the state"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_name(tree: object, message: str) -> None:
+def test_a_value_that_cannot_be_stored_is_refused_by_name(tree: object, message: str) -> None:
     with pytest.raises(BadInput, match=message.replace("(", r"\(")):
         round_trip(tree)
 
 
-def test_a_circle_is_refused() -> None:
+def test_a_state_that_contains_itself_is_refused() -> None:
     tree: dict[str, Any] = {}
     tree["self"] = [tree]
-    with pytest.raises(BadInput, match="state at self/0: contains itself"):
+    with pytest.raises(BadInput, match="the state contains itself at self/0"):
         round_trip(tree)
 
 
-def test_an_unknown_mark_is_damage() -> None:
-    with pytest.raises(CorruptData, match=r"unknown mark '\$pickle'"):
+def test_an_unknown_tag_is_damage() -> None:
+    with pytest.raises(CorruptData, match=r"unknown tag '\$pickle'"):
         decode_tree({"$pickle": ""}, lambda node: None)
 
 
@@ -187,7 +193,7 @@ def test_a_newer_format_is_refused() -> None:
     from samovar.results.checked import write_checked
 
     files["s/state.json"] = write_checked(store, "s/state.json", json.dumps({**document, "format": 2}).encode())
-    with pytest.raises(CorruptData, match="has format 2; this Samovar reads 1"):
+    with pytest.raises(CorruptData, match="has format 2, but this version of Samovar reads 1"):
         read_state(store, "s", files)
 
 
@@ -201,3 +207,45 @@ def test_golden_bytes_of_format_1() -> None:
     )
     header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
     assert store.read("s/arrays.safetensors") == b"\x38" + bytes(7) + header + b"\x00\x00\xc0\x3f\x00\x00\x00\xc0"
+
+
+TREE = {"weights": np.arange(1000, dtype=np.float32), "epoch": 3, "best": None}
+
+
+def test_a_tree_in_one_file_is_restored(tmp_path: Path) -> None:
+    save_tree(tmp_path / "net.pt", TREE)
+    found = load_tree(tmp_path / "net.pt")
+    np.testing.assert_array_equal(found.pop("weights"), TREE["weights"])
+    assert found == {"epoch": 3, "best": None}
+    assert os.listdir(tmp_path) == ["net.pt"]
+
+
+def test_a_failing_disk_leaves_the_old_file_and_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt"
+    save_tree(path, TREE)
+    counting = CountingDisk()
+    save_tree(tmp_path / "other.pt", TREE, counting)
+    for number in range(1, counting.points // 2 + 1):
+        with pytest.raises(StoreError, match=r"could not save .*net\.pt: the disk is full.*Free some space"):
+            save_tree(path, {**TREE, "epoch": 4}, FailingDisk(number, errno.ENOSPC))
+        assert load_tree(path)["epoch"] in (3, 4)
+    save_tree(path, {**TREE, "epoch": 5})
+    assert load_tree(path)["epoch"] == 5
+
+
+def test_one_file_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samovar.results.state.FILE_FORMAT", 2)
+    save_tree(tmp_path / "net.pt", TREE)
+    monkeypatch.undo()
+    with pytest.raises(
+        NotAResult, match=r"net\.pt has format 2, but this version of Samovar reads 1\. Use a newer one"
+    ):
+        load_tree(tmp_path / "net.pt")
+
+
+def test_a_file_that_samovar_did_not_save_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "net.pt").write_bytes(b"PK\x03\x04 a pickle in a zip")
+    with pytest.raises(NotAResult, match="was not saved by Samovar, or is damaged"):
+        load_tree(tmp_path / "net.pt")
+    with pytest.raises(NotAResult, match=r"none\.pt: no such file"):
+        load_tree(tmp_path / "none.pt")
