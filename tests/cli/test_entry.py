@@ -53,7 +53,7 @@ def test_a_broken_config_is_one_readable_message(tmp_path: Path, text: str, expe
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["show", "none"], "none: nothing there; expected a result directory: check the path"),
+        (["show", "none"], "none does not exist; expected a result directory"),
         (["diff", "none.json", "none.json"], "none.json"),
         (["show", "."], "has no model_config.json"),
     ],
