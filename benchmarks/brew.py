@@ -118,7 +118,7 @@ class Turns:
             found = parquet.read_metadata(result).num_rows
             self.sizes[name] = result.stat().st_size
         if found != self._num_rows:
-            raise SystemExit(f"{name}: gave {found:,} rows of {self._num_rows:,}: mend the benchmark")
+            raise SystemExit(f"{name}: made {found:,} of {self._num_rows:,} rows; fix the benchmark")
 
 
 def tell_sizes(turns: Turns) -> str:

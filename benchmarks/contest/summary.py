@@ -49,12 +49,12 @@ def _section_rows(section: Section) -> Iterator[Row]:
         for peer in dict.fromkeys((section.peer, *promises)):
             compared = "" if peer == contestant else peer
             ratio = three_digits(section.ratio(contestant, peer))
-            told = _tell(section, promises[peer]) if peer in promises else ""
-            yield Row(what, contestant, section.speed(contestant), compared, ratio, told)
+            verdict = _judge(section, promises[peer]) if peer in promises else ""
+            yield Row(what, contestant, section.speed(contestant), compared, ratio, verdict)
             what = ""
 
 
-def _tell(section: Section, promise: Promise) -> str:
+def _judge(section: Section, promise: Promise) -> str:
     verdict = f"{_verdict(section.is_kept(promise))}: {promise.least:.3g} at least"
     return "; ".join([verdict, *section.remarks(promise)])
 
@@ -77,7 +77,7 @@ def to_terminal(results: Results) -> Table:
 
 def to_markdown(results: Results) -> str:
     """With machine, versions and dates."""
-    lines = [*_tell_machines(results), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|---|--:|---|"]
+    lines = [*_describe_machines(results), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|---|--:|---|"]
     for name, result in results.items():
         for row in make_rows(name, result):
             what = f"**{row.what}**" if row.what and not row.contestant else row.what
@@ -86,7 +86,7 @@ def to_markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _tell_machines(results: Results) -> Iterator[str]:
+def _describe_machines(results: Results) -> Iterator[str]:
     """Benchmarks that ran on the same machine with the same versions share a line."""
     groups: dict[str, list[str]] = {}
     for name, result in results.items():

@@ -48,7 +48,7 @@ class Lineup:
         wanted = {count: digest(self._ready[:count]) for count in (self._num_batches, self._num_slow)}
         for loader in loaders:
             if digest(loader.epoch()) != wanted[loader.num_batches]:
-                raise SystemExit(f"{loader.name}: hands out other tensors than were written: mend the benchmark")
+                raise SystemExit(f"{loader.name}: yields other tensors than were written; fix the benchmark")
 
     def _whole(self, name: str, epoch: Callable[[], Iterable[Batch]]) -> Loader:
         return Loader(name, epoch, self._num_batches)

@@ -64,9 +64,9 @@ def run_demo(folder: Path, days: int, rows_per_hour: int) -> bool:
     show_title("A model learns it hour by hour, and is killed twice on the way")
     train_with_kills(folder, len(open_table(folder / "clicks").hours))
     show_title("The same again, without a kill")
-    begun = time.monotonic()
+    start = time.monotonic()
     run_samovar(folder, *TRAIN, "--out", STRAIGHT)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     console.print(f"  {num_rows / seconds:,.0f} rows/s: start, training, evaluation of every hour, snapshots")
     is_same = show_proof(folder)
     show_title("How good it is: each hour is predicted by the model of the hour before")
