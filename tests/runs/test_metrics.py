@@ -1,5 +1,6 @@
 """Numbers from metrics logs: joined, open and damaged ones; and metrics by short name."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from samovar.errors import BadInput, CorruptData
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.results.artifacts import read_log, read_log_end
 from samovar.runs.metrics import Series, match_metric, match_metrics, read_last, read_series, split_reduction
-from samovar.store import LocalStore
+from samovar.store import LocalStore, write_file
+from samovar.testing.store import CountingStore
 
 LINES = [*train_lines([0.7, 0.5, 0.4], lr=0.1), *evaluation_lines("next", [0.6, 0.7], shift=1)]
 
@@ -48,6 +50,15 @@ def test_the_last_value_of_every_kind_of_line_counts(quick_path: Path) -> None:
         {"step": 3, "loss": 1.0},
     ]
     assert read_last(make_run(quick_path, {}, lines)) == {"accuracy": 0.5, "loss": 1.0}
+
+
+@pytest.mark.parametrize("padding", [0, 10, 3000])
+def test_the_end_of_a_long_log_is_read_without_the_rest(padding: int) -> None:
+    store = CountingStore()
+    lines = [json.dumps({"step": step, "note": "x" * padding}) + "\n" for step in range(2000)]
+    write_file(store, "logs/metrics.jsonl", "".join(lines).encode())
+    assert [line["step"] for line in read_log_end(store, "metrics.jsonl")] == list(range(1984, 2000))
+    assert store.bytes_read < 16 * len(lines[-1]) + 3 * 65536
 
 
 def test_a_run_without_a_log_has_no_numbers(quick_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What runs between URIs: schedules, stop rules, evaluation, logs, progress, snapshots. Knows no config.
 
 The seam is `samovar.Callback`; each class here is one. `samovar train` calls them at a URI's end in this order:
-ttl, evaluation, the user's, logs, schedules, stop rules, and the snapshot last.
+ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot.
 """
 
 from samovar.callbacks.best_nets import BestNets

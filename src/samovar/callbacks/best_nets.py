@@ -35,7 +35,7 @@ class BestNets(Callback):
         on_minimum: Called with each net that is better than all before.
 
     Raises:
-        BadInput: Several nets are to be kept, but the model has state that is no tensor and cannot be averaged.
+        BadInput: Several nets are to be kept, but the model has state that is not a tensor and cannot be averaged.
 
     Example:
         >>> best = BestNets(3, measure=lambda run: run.mean_loss)

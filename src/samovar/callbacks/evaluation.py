@@ -98,7 +98,7 @@ class LaggedEvaluation(Callback):
 
     @property
     def loaders(self) -> list[Loader]:
-        """Those in use, for a watch that reports when data does not arrive."""
+        """The loaders in use, for `ReaderWatch`, which reports data that does not arrive."""
         return list(self._loaders.values())
 
     def close(self) -> None:

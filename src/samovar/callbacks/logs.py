@@ -7,8 +7,8 @@ logs/metrics.jsonl                 what was learned and how good it is: one line
     {"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
                                    one line per output, with "output", if a model has several
 
-logs/timing.jsonl                  when and how fast, and what depends on when expired embedding rows are freed.
-                                   It is never compared
+logs/timing.jsonl                  times and speeds, and the memory of hash tables, which depends on when expired
+                                   embedding rows are freed. It is never compared
 logs/tensorboard/events.tfevents   the numbers of the metrics log, one step per URI. Until the run is finished they are
                                    in logs/tensorboard/events/, one segment per snapshot; TensorBoard shows both
 

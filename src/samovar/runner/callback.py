@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 class Callback:
     """Code that runs between URIs: logs, evaluation, snapshots, rules that end a run.
 
-    Subclass it and override the moments you need. A run calls its callbacks in their order:
+    Subclass it and override the methods you need. A run calls its callbacks in their order:
 
         on_run_begin                    once per process, after the state is restored
         for uri in uris:                a URI is an hour of data, or a piece of an epoch
@@ -20,7 +20,7 @@ class Callback:
             on_uri_end                  no minibatch is in flight: measure, log, save
         on_run_end                      after the last URI
 
-    Every moment gets the `Run`. Read from it what you need:
+    Every method gets the `Run`. Read from it what you need:
 
         run.model  run.optimizers  run.policies      what is being trained
         run.uri                                      the current URI: `name`, `number`, `epoch`, `hour`
@@ -35,11 +35,11 @@ class Callback:
     To end a run before its last URI, raise `samovar.EarlyStopping` in `on_uri_begin` or `on_uri_end`; the model is
     finished as usual. To pause it, call `run.stop(reason)`; it stops after this URI and continues when started again.
 
-    A callback with a memory returns it from `state_dict`, so that a run that was killed continues with it.
+    A callback that remembers something returns it from `state_dict`, so that a resumed run continues with it.
     `samovar.testing.CallbackContract` tests that yours does.
 
     Example:
-        Log the norm of the weights after each URI. It appears in `logs/metrics.jsonl` and in TensorBoard.
+        Log the norm of the dense weights after each URI. It appears in `logs/metrics.jsonl` and in TensorBoard.
 
         >>> from samovar import Callback, EarlyStopping
         >>> class WeightNorm(Callback):

@@ -244,7 +244,7 @@ def _state_of(loss: object) -> Any:
 
 
 def _name_callbacks(callbacks: Sequence[Callback], users: Sequence[Callback]) -> dict[str, Callback]:
-    """Name each by its class, with a number where there are several: the keys of their states.
+    """Name each callback by its class, numbered if there are several. The names are the keys of their saved states.
 
     The user's come first. Ours come and go with the config, which must not change the names of the user's.
     """
@@ -259,7 +259,7 @@ def _name_callbacks(callbacks: Sequence[Callback], users: Sequence[Callback]) ->
 
 
 def _paired(kind: str, built: Mapping[str, Any], saved: Mapping[str, Any], may_be_new: bool = False) -> Any:
-    """What was built, if the saved state has the same names."""
+    """The items of `built`, after checking that the saved state has the same names."""
     lost = saved.keys() - built.keys()
     new = built.keys() - saved.keys() if not may_be_new else set()
     if lost:

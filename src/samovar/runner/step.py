@@ -28,7 +28,7 @@ class Step(Protocol):
         """Process one minibatch. Returns its loss, if there is one."""
 
     def drain(self) -> None:
-        """The URI ends: finish whatever is in flight."""
+        """The URI ends. A step that works in the background must finish here."""
 
 
 class MinibatchWorkerPool:

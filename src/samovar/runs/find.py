@@ -19,7 +19,8 @@ from samovar.store.base import RESERVED
 Kind = Literal["brew", "train", "predict", "run"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _COMMANDS: dict[str, Kind] = {"model": "train", "table": "brew", "prediction": "predict"}
-_INNER_FOLDERS = frozenset({"snapshot", "evaluation", "logs", "model", EXTERNAL})  # parts of a result, not results
+# Parts of a result, not results; `files` of a stage and `segments` of a table can be large trees.
+_INNER_FOLDERS = frozenset({"snapshot", "evaluation", "logs", "model", "files", "segments", "manifest", EXTERNAL})
 
 
 @dataclass(frozen=True)

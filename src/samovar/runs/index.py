@@ -1,4 +1,4 @@
-"""What very many result directories say (config, kind, facts, last metrics), remembered until their files change.
+"""Answers from very many result directories (config, kind, facts, last metrics), remembered until their files change.
 The files are the truth: without the cache the answers are the same, only later.
 
 An answer counts as long as size, times and inode of every file it was read from are unchanged. A file written less
@@ -29,7 +29,7 @@ from samovar.store.base import RESERVED
 
 SETTLED_SECONDS = 2.0
 MIN_TO_REMEMBER = 100
-"""Fewer directories are read in no time."""
+"""Reading fewer directories is faster than the cache."""
 _FINISHED = "finished"
 
 Json = Any
@@ -73,7 +73,7 @@ class Question:
     name: str
     """With the number of its format: answers to another format are not read."""
     files: Sequence[str]
-    """All that the answer depends on, below the directory, present or not; a folder counts by its entries."""
+    """All that the answer depends on, below the directory, present or not; for a folder, its list of entries."""
     read: Callable[[Path], Json]
     """Gives JSON: nothing else can be remembered."""
     is_lasting: Callable[[Json], bool] = lambda answer: True

@@ -58,7 +58,7 @@ def make_uris() -> UriList:
 
 
 class CallbackContract:
-    """What every callback must keep to, so that runs can be watched, killed and resumed.
+    """What every callback must guarantee, so that runs can be watched, killed and resumed.
 
     Subclass it and provide the fixture `make_callback`, which returns a function that makes a new callback.
 

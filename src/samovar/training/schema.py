@@ -61,9 +61,9 @@ class MergeTables(Schema):
 
 class ReaderOptions(Schema):
     num_downloaders: PositiveInt | None = None
-    """Threads that fetch rows. Default: chosen for the machine."""
+    """Threads that fetch minibatches. Default: chosen for the machine."""
     num_parsers: PositiveInt | None = None
-    """Threads that decode rows. Default: chosen for the machine."""
+    """Threads that decode minibatches. Default: chosen for the machine."""
     max_cache_size: PositiveInt | None = None
     """Bytes to read ahead at most. Default: chosen for the machine."""
 

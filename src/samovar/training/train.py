@@ -1,7 +1,7 @@
 """`train`: a config and a script become a model directory, however often the process is killed on the way.
 
 request ─▶ config ─▶ tables (inputs, plan) ─▶ build(params) ─▶ directory created ─▶ restore ─▶ loop ─▶ finish
-           ───────── a mistake found here leaves nothing behind ────────┘
+└────── a mistake up to here leaves nothing behind ───────┘
 """
 
 import threading
@@ -167,7 +167,7 @@ class _Session:
     console: Console | None
 
     def run(self) -> None:
-        """Until the model is finished, or `Stopped`."""
+        """Run until the model is finished, or raise `Stopped`."""
         config, learner = self.data.config, self.built.learner
         self.result.write_params(self.built.ledger.to_dict())
         assert config.num_threads is not None
@@ -204,7 +204,7 @@ class _Session:
     def _make_callbacks(
         self, stack: ExitStack, plan: LoopPlan, snapshotter: Snapshotter, signals: Signals
     ) -> list[Callback]:
-        """In the order of a URI's end: ttl, evaluation, the user's, logs, stop rules, and the snapshot last."""
+        """In the order of a URI's end: ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot."""
         config = self.data.config
         progress: list[Callback] = []
         if config.progress and self.console is not None:
