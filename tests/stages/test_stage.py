@@ -76,7 +76,7 @@ def test_a_circle_of_sources_is_told_with_its_way(quick_path: Path) -> None:
     ("override", "expected"),
     [
         ("{count: 4}", "--conf, line 1"),
-        ('{"count.deep": 4}', "expected an object there"),
+        ('{"count.deep": 4}', "'count.deep' is not possible: 'count' is 3"),
         ('{"source": 3}', "source: found 3 (an integer), expected the path of a result directory"),
         ('{"num_threads": 0}', "num_threads: found 0, expected a whole number, at least 1"),
     ],
