@@ -54,14 +54,14 @@ def test_an_untouched_result_has_no_differences(folder: Path) -> None:
 def test_a_changed_byte_is_found_in_any_file(folder: Path, name: str) -> None:
     flip_a_byte(folder / "total" / name)
     found = differences(folder / "total")
-    assert any(line.startswith(f"{name}: found ") for line in found), found
+    assert any(line.startswith(f"{name}: damaged or changed; ") for line in found), found
 
 
 def test_missing_and_extra_files_are_named(folder: Path) -> None:
     (folder / "total/files/total.txt").unlink()
     (folder / "total/files/other.txt").write_text("x")
     missing, extra = differences(folder / "total")
-    assert missing.startswith("files/total.txt: is missing")
+    assert missing.startswith("files/total.txt: missing")
     assert extra.startswith("files/other.txt: was added after the finish")
 
 
@@ -108,6 +108,6 @@ def test_the_command_exits_with_1_and_names_the_file(folder: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{folder}/numbers: unchanged, 6 files, ")
     assert lines[1] == f"{folder}/total: 1 difference"
-    assert lines[2].startswith("  files/total.txt is damaged or was changed: it has 1 bytes")
+    assert lines[2].startswith("  files/total.txt: damaged or changed; it has 1 bytes")
     record = json.loads((folder / "total/inventory.json").read_text())["files/total.txt"]
     assert record["checksum"] in lines[2]

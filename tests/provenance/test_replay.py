@@ -127,7 +127,7 @@ def test_another_version_of_a_library_is_named(quick_path: Path) -> None:
         f"numpy: 1.0.0 → {now}",
         f"threads.torch: 64 → {open_directory(quick_path / 'total').config['num_threads']}",
     ]
-    assert "environment.json: found" in audit(open_directory(quick_path / "total")).differences[0]
+    assert "environment.json: damaged or changed" in audit(open_directory(quick_path / "total")).differences[0]
 
 
 def test_a_result_that_cannot_be_replayed_is_refused_with_the_reason(quick_path: Path) -> None:

@@ -275,7 +275,7 @@ def test_files_and_devices_that_do_not_fit_are_refused(trained: PytorchTrainer, 
     with pytest.raises(BadInput, match="the weights do not fit the net"):
         PytorchTrainer(build, [4], device="cpu").load("m")
     torch.save({"a": torch.zeros(1)}, folder / "foreign.pt")
-    with pytest.raises(NotAResult, match="no file of Samovar"):
+    with pytest.raises(NotAResult, match="was not saved by Samovar"):
         trained.load("foreign")
     with pytest.raises(NotAResult, match="no such file"):
         trained.load("absent")

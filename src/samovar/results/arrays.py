@@ -154,9 +154,7 @@ class ArraysFile:
             self.metadata: dict[str, str] = header.pop(METADATA, {})
             self._places = {name: tuple(entry["data_offsets"]) for name, entry in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorruptData(
-                f"arrays file: not a safetensors header ({error}). Restore the file from a copy"
-            ) from error
+            raise CorruptData(f"arrays file: not a safetensors header ({error})") from error
         self._data = data[8 + size :]
 
     @property

@@ -84,11 +84,11 @@ def map_checked(store: Store, path: str, expected: FileRecord) -> memoryview:
     try:
         data = store.map(path)
     except NotFound as error:
-        raise CorruptData(f"{path} is missing; it had {expected.size} bytes. Restore it from a copy") from error
+        raise CorruptData(f"{path}: missing; it had {expected.size} bytes. Restore it from a copy") from error
     found = FileRecord.of(data)
     if found != expected:
         raise CorruptData(
-            f"{path} is damaged or was changed: it has {found.size} bytes with checksum {found.checksum} instead of "
+            f"{path}: damaged or changed; it has {found.size} bytes with checksum {found.checksum} instead of "
             f"{expected.size} with {expected.checksum}. Restore it from a copy"
         )
     return data
