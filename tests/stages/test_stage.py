@@ -77,8 +77,8 @@ def test_a_circle_of_sources_is_reported_with_its_path(quick_path: Path) -> None
     [
         ("{count: 4}", "--conf, line 1"),
         ('{"count.deep": 4}', "'count.deep' is not possible: 'count' is 3"),
-        ('{"source": 3}', "source: found 3 (an integer), expected the path of a result directory"),
-        ('{"num_threads": 0}', "num_threads: found 0, expected a whole number, at least 1"),
+        ('{"source": 3}', "source: expected the path of a result directory, got 3 (an integer)"),
+        ('{"num_threads": 0}', "num_threads must be an integer of at least 1, got 0"),
     ],
 )
 def test_a_bad_override_is_one_message_and_creates_nothing(folder: Path, override: str, expected: str) -> None:
