@@ -1,4 +1,4 @@
-# make demo | make test | make docs: each sets everything up on a machine with Python 3.11+ and a C++ compiler.
+# make demo | make test | make docs: each sets up what it needs on a machine with Python 3.11+ and a C++ compiler.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 
 .PHONY: FORCE demo test docs setup check bench long dist stub native-test clean
 
-demo: setup
+demo: $(VENV)/product
 	$(BIN)/python examples/click_model/demo.py
 
 test: check
@@ -24,29 +24,36 @@ $(VENV)/packages: constraints.txt pyproject.toml
 $(VENV)/modules: $(VENV)/packages FORCE
 	@find src -name '*.py' | sort | cmp -s - $@ || find src -name '*.py' | sort > $@
 
-$(VENV)/installed: $(VENV)/packages $(VENV)/modules $(NATIVE)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,docs]'
+$(VENV)/product: $(VENV)/packages $(VENV)/modules $(NATIVE)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -c constraints.txt --no-build-isolation -e .
 	touch $@
 
-setup: $(VENV)/installed
+# What tests, checks, docs and benchmarks need beside the product.
+$(VENV)/tools: $(VENV)/packages
+	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+	  print(*extras['dev'], *extras['docs'], sep='\n')" > $@.txt
+	$(PIP) install -c constraints.txt -r $@.txt
+	touch $@
+
+setup: $(VENV)/product $(VENV)/tools
 
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Pages that the code tells are written anew; then the site, where any warning is an error.
+# Generate the reference pages from the code, then build the site; any warning is an error.
 docs: setup
 	$(BIN)/python docs/generate_reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # the variable silences a notice of the theme
 
-# The peers lie beside the environment, not in it: some of them would change what Samovar is tested with.
+# Peers are installed beside the environment, not into it: some would change what Samovar is tested with.
 build/peers/installed: benchmarks/peers.txt $(VENV)/packages
 	rm -rf $(@D)
 	$(PIP) install --target $(@D) --no-deps -r benchmarks/peers.txt
 	touch $@
 
-# All benchmarks and one table of them; `make bench ONLY="growth hash"` measures these again and keeps the others' rows.
+# All benchmarks and one table; `make bench ONLY="growth hash"` runs only these and keeps the rows of the others.
 bench: setup build/peers/installed
 	PYTHONPATH=build/peers $(BIN)/python -m benchmarks $(ONLY) --results build/bench \
 	  --readme benchmarks/README.md --figures docs/growth
@@ -54,15 +61,15 @@ bench: setup build/peers/installed
 long: setup
 	$(BIN)/python -m pytest -m long
 
-# An sdist, and a wheel that is built from it; `make long` installs the wheel elsewhere and tests it there.
+# An sdist, and a wheel built from it; `make long` installs the wheel elsewhere and tests it there.
 dist: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation
 
-# The types of the C++ core stand beside the code, where mypy finds them; a test compares them with the core.
+# Types of the C++ core for mypy; a test compares them with the core.
 stub: setup
 	$(BIN)/python -m nanobind.stubgen -q -m samovar._native -o src/samovar/_native.pyi
 
-# The C++ tests, once for each sanitizer that finds another kind of mistake.
+# The C++ tests, once per sanitizer.
 native-test: setup
 	for kind in address,undefined thread ""; do \
 	  $(BIN)/cmake -S . -B build/test-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \

@@ -1,7 +1,7 @@
-"""Every benchmark, each in a process of its own, and one table of all at the end: `make bench`.
+"""Runs every benchmark in its own process and prints one table at the end: `make bench`.
 
-A benchmark that fails does not stop the others. With --results each leaves its JSON there, and the table is made of all
-that lie there: so one benchmark can be measured again without the others.
+A benchmark that fails does not stop the others. With --results each writes its JSON to that folder, and the table is
+made from all files in it, so one benchmark can be repeated without the others.
 """
 
 import argparse
@@ -20,18 +20,18 @@ from samovar.errors import BadInput
 
 FOLDER = Path(__file__).parent
 DRAWN = "growth"
-LEAST_WIDTH = 150  # of the table, where it goes to a file
+LEAST_WIDTH = 150  # of the table when it goes to a file
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path != Path(__file__))
 
 
 def run_all(arguments: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
-    """Benchmarks with their arguments; gives the names of those that failed, or broke a promise."""
+    """Run benchmarks with their arguments; returns the names of those that failed or broke a promise."""
     failed = []
     for number, (name, own) in enumerate(arguments.items(), 1):
         print(f"\n[{number}/{len(arguments)}] {name}", flush=True)
         start = time.monotonic()
         command = [sys.executable, "-m", f"benchmarks.{name}", "--json", str(file_of(name, folder)), *own]
-        Result.begin("--quick" in own).save(file_of(name, folder))  # what stays if it does not even start
+        Result.begin("--quick" in own).save(file_of(name, folder))  # remains if it does not even start
         done = subprocess.run(command, cwd=FOLDER.parent)
         print(f"{name}: exit code {done.returncode} after {time.monotonic() - start:.0f} s", flush=True)
         if done.returncode:
@@ -57,19 +57,19 @@ def file_of(name: str, folder: Path) -> Path:
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"these only; else all: {', '.join(NAMES)}")
-    parser.add_argument("--quick", action="store_true", help="tries everything on little: proves no speed")
-    parser.add_argument("--dir", type=Path, help="where files go for the time of the run; else a temporary folder")
-    parser.add_argument("--results", type=Path, help="where JSON files are kept")
-    parser.add_argument("--readme", type=Path, help="write the table between the marks of this page")
-    parser.add_argument("--figures", type=Path, help="draw how cost grows into this folder")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these; all by default: {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: tries everything, proves no speed")
+    parser.add_argument("--dir", type=Path, help="folder for files during the run; a temporary one by default")
+    parser.add_argument("--results", type=Path, help="folder for the JSON files")
+    parser.add_argument("--readme", type=Path, help="write the table between the markers of this page")
+    parser.add_argument("--figures", type=Path, help="draw the growth curves into this folder")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
     if options.readme:
         try:
-            find_place(options.readme)  # now, not after twenty minutes
+            find_place(options.readme)  # fail now, not after twenty minutes
         except BadInput as error:
             parser.error(str(error))
     return options
@@ -85,7 +85,7 @@ def main() -> int:
     Console(highlight=False, width=max(Console().width, LEAST_WIDTH)).print(to_terminal(results))
     if options.readme:
         write_into(options.readme, to_markdown(results))
-    print(f"failed, or broke a promise: {', '.join(failed)}" if failed else "every promise was kept")
+    print(f"failed or broke a promise: {', '.join(failed)}" if failed else "every promise is kept")
     return 1 if failed else 0
 
 

@@ -1,5 +1,5 @@
-"""How cost grows: a step of hash embeddings with ids, features, minibatch size and threads; reading a table with rows
-and columns; a whole training run with rows. Samovar alone, all sizes in turns; `--figures` draws what was found."""
+"""How cost grows: an embedding step with ids, features, minibatch size and threads; reading a table with rows and
+columns; a training run with rows. Samovar alone, all sizes in turns; `--figures` draws the curves."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ Grown = Mapping[str, Iterable[tuple[Section, Chart]]]
 
 
 def grow_all(is_quick: bool, turns: Turns, few_turns: Turns, folder: Path) -> Grown:
-    """Every part by its name; nothing is measured before it is asked for."""
+    """Every part by name; nothing is measured until asked for."""
     num_cores = 1 if is_quick else len(os.sched_getaffinity(0))
     threads = [1 << power for power in range(num_cores.bit_length())]
     steps = embedding_step.Steps(embedding_step.QUICK if is_quick else embedding_step.Scale(), threads, turns)

@@ -1,6 +1,6 @@
 """Hashing bytes, columns of strings and columns of integers: the C++ core against xxhash called from Python.
 
-All of them compute XXH64, and that they agree is checked before anything is timed.
+All compute XXH64; that they agree is checked before anything is timed.
 """
 
 import sys
@@ -53,7 +53,7 @@ def measure_strings(num_elements: int, rounds: int) -> Section:
 
 
 def make_strings(num_elements: int) -> pa.Array:
-    """Of type binary: xxhash takes bytes only, and encoding is not what we time."""
+    """Binary, because xxhash takes only bytes and encoding is not what we time."""
     generator = numpy_generator(1, "strings")
     offsets = np.zeros(num_elements + 1, np.int32)
     np.cumsum(generator.integers(0, LONGEST_STRING + 1, num_elements), out=offsets[1:])

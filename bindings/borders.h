@@ -1,4 +1,4 @@
-// What every binding checks at the border: strict dtype, rank, contiguity, alignment, before C++ reads a byte.
+// The checks that all bindings share: strict dtype, rank, contiguity and alignment, before C++ reads a byte.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// Any Python object that shows one contiguous run of bytes, held for as long as it is read.
+// Any Python object that exposes one contiguous buffer of bytes, kept alive while it is read.
 class ByteBuffer {
 public:
     explicit ByteBuffer(nb::handle object) {
@@ -34,6 +34,6 @@ using Vector = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::
 template <typename T>
 void check_aligned(const Vector<T>& vector, const char* name) {
     if (reinterpret_cast<uintptr_t>(vector.data()) % alignof(T) != 0) {
-        throw std::invalid_argument(std::string(name) + ": not aligned to its own item size; copy it first");
+        throw std::invalid_argument(std::string(name) + ": not aligned to its item size");
     }
 }

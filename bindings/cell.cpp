@@ -1,4 +1,4 @@
-// cell.h and codec.h for Python. A decoded minibatch is one arena and a tuple a cell that says which piece is what.
+// cell.h and codec.h for Python. Decoded minibatches are one arena, and lists that say which piece is what.
 #include "samovar/cell.h"
 
 #include <nanobind/stl/string.h>
@@ -31,17 +31,17 @@ using Tensor = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
 
 template <typename T>
 Shape shape_of(const Tensor<T>& tensor) {
-    if (tensor.ndim() < 1 || tensor.ndim() > 3) throw std::invalid_argument("expected one to three dimensions");
+    if (tensor.ndim() < 1 || tensor.ndim() > 3) throw std::invalid_argument("expected 1 to 3 dimensions");
     Shape shape{static_cast<uint32_t>(tensor.ndim()), {0, 0, 0}};
     for (size_t i = 0; i < tensor.ndim(); ++i) {
-        if (tensor.shape(i) > UINT32_MAX) throw std::invalid_argument("a dimension is over 2**32");
+        if (tensor.shape(i) > UINT32_MAX) throw std::invalid_argument("a dimension is 2**32 or more");
         shape.dims[i] = static_cast<uint32_t>(tensor.shape(i));
     }
     return shape;
 }
 
 Packing packing_of(int codec, int level) {
-    if (codec < 0 || codec > 2) throw std::invalid_argument("codec: expected 0, 1 or 2");
+    if (codec < 0 || codec > 2) throw std::invalid_argument("codec must be 0, 1 or 2");
     return {static_cast<Codec>(codec), level};
 }
 
@@ -82,17 +82,17 @@ nb::bytes encode_opaque(nb::handle data, int codec, int level) {
 }
 
 nb::object shape_tuple(const Shape& shape) {
-    if (shape.rank == 1) return nb::none();  // the usual case: a piece has this shape already
+    if (shape.rank == 1) return nb::none();  // the usual case: the piece already has this shape
     if (shape.rank == 2) return nb::make_tuple(shape.dims[0], shape.dims[1]);
     return nb::make_tuple(shape.dims[0], shape.dims[1], shape.dims[2]);
 }
 
-// The number of a piece in its section; those in the source come after those in the arena.
+// The number of a piece in its section: first the pieces in the arena, then those in the source.
 size_t number_of(const Part& part, const Section& section) {
     return part.is_mapped ? section.sizes.size() + part.piece : part.piece;
 }
 
-// First items and the ones after the last: two lists of numbers, since a tuple a piece would keep Python's garbage
+// First items and the ones after the last, as two lists of numbers: one tuple per piece would keep Python's garbage
 // collector busy.
 nb::tuple lists_of(const Ranges& ranges) {
     nb::list firsts, lasts;
@@ -103,7 +103,7 @@ nb::tuple lists_of(const Ranges& ranges) {
     return nb::make_tuple(firsts, lasts);
 }
 
-// Memory from the pool, given back when the last array over it is gone.
+// Memory from the pool, returned when the last array over it is gone.
 struct Lent {
     Lent(std::shared_ptr<BlockPool> pool, size_t size) : pool(std::move(pool)), block(this->pool->take(size)) {}
     ~Lent() { pool->give_back(block); }
@@ -120,11 +120,11 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> array(uint8_t* data, size_t size, nb::han
     return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner);
 }
 
-// One decoded minibatch: sections of the arena, and what each piece is.
+// Decoded minibatches: sections of the arena, and what each piece is.
 class DecodedMinibatches {
 public:
     DecodedMinibatches(nb::object source, const uint8_t* bytes, std::shared_ptr<const CellDecoder> decoder,
-               std::unique_ptr<Lent> lent)
+                       std::unique_ptr<Lent> lent)
         : source_(std::move(source)), bytes_(bytes), decoder_(std::move(decoder)), pool_(lent->pool),
           data_(lent->block.data), owner_(own(std::move(lent))) {}
 
@@ -148,15 +148,15 @@ public:
             const bool is_bag = is_distinct || cell.layout == Layout::ids;
             layouts.append(static_cast<int>(cell.layout));
             shapes.append(shape_tuple(cell.shape));
-            pieces.append(is_bag ? number_of(cell.ids, arena().words)
-                                 : number_of(cell.items, cell.layout == Layout::dense ? arena().floats : arena().bytes));
+            const Section& items = cell.layout == Layout::dense ? arena().floats : arena().bytes;
+            pieces.append(is_bag ? number_of(cell.ids, arena().words) : number_of(cell.items, items));
             lengths.append(is_bag ? number_of(cell.lengths, arena().ints) : 0);
             positions.append(is_distinct ? number_of(cell.positions, arena().ints) : 0);
         }
         return nb::make_tuple(layouts, shapes, pieces, lengths, positions);
     }
 
-    // The plain ids of all cells of distinct ids, end to end, and how many each has.
+    // The plain ids of all cells of distinct ids, end to end, and the number of each.
     nb::tuple gather() const {
         std::vector<size_t> sizes;
         size_t total = 0;
@@ -181,7 +181,7 @@ public:
         return nb::make_tuple(array<int64_t>(data, total, own(std::move(lent))), sizes);
     }
 
-    // The same, in memory of its own but for what lies in the source.
+    // A copy in its own memory, except for the pieces in the source.
     DecodedMinibatches* copy() const {
         std::unique_ptr<Lent> lent;
         {
@@ -209,14 +209,14 @@ private:
     nb::capsule owner_;
 };
 
-// Decodes minibatch after minibatch; their memory comes back to its pool when nobody uses it any more.
+// Decodes block after block of minibatches; their memory returns to the pool when no array uses it.
 class MinibatchDecoder {
 public:
     explicit MinibatchDecoder(size_t kept_bytes) : pool_(std::make_shared<BlockPool>(kept_bytes)) {}
 
-    DecodedMinibatches* decode(
-        nb::object source, nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu> places,
-        size_t max_bytes, bool are_checked, bool may_map) {
+    using Places = nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+    DecodedMinibatches* decode(nb::object source, Places places, size_t max_bytes, bool are_checked, bool may_map) {
         ByteBuffer bytes(source);
         const auto* cells = reinterpret_cast<const samovar::CellPlace*>(places.data());
         std::unique_ptr<Lent> lent;
@@ -232,7 +232,8 @@ public:
         return new DecodedMinibatches(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
     }
 
-    // Never waits for Python: nothing inside needs it. So the garbage collector may call it, on any thread.
+    // Never waits for Python, because no visit inside the gate needs it. So the garbage collector may call this on any
+    // thread.
     void close() {
         nb::gil_scoped_release release;
         gate_.close();
@@ -254,13 +255,15 @@ void bind_cell(nb::module_& m) {
             PyErr_SetObject(PyExc_ValueError, nb::make_tuple(error.what(), error.cell).ptr());
         }
     });
-    m.def("load_codec", [](int codec, const std::string& path) { samovar::load_codec(packing_of(codec, 0).codec, path); },
-          "codec"_a, "path"_a, "Load zstd (1) or lz4 (2) from a shared library.");
+    m.def("load_codec",
+          [](int codec, const std::string& path) { return samovar::load_codec(packing_of(codec, 0).codec, path); },
+          "codec"_a, "path"_a,
+          "Load zstd (1) or lz4 (2) from a shared library that passes its self-check; return its version.");
     m.def("encode_dense", &encode_dense, "items"_a.noconvert(), "codec"_a, "level"_a, "A dense float32 cell.");
     m.def("encode_bag", &encode_bag, "ids"_a.noconvert(), "lengths"_a.noconvert(), "codec"_a, "level"_a,
-          "A cell of ids, as distinct ids and positions where that is smaller.");
+          "A cell of ids, stored as distinct ids and positions if that is smaller.");
     m.def("encode_opaque", &encode_opaque, "data"_a.none(), "codec"_a, "level"_a, "A cell of plain bytes.");
-    nb::class_<DecodedMinibatches>(m, "DecodedMinibatches", "One minibatch: sections of memory, cut into pieces, and a tuple a cell.")
+    nb::class_<DecodedMinibatches>(m, "DecodedMinibatches", "Cells as sections of memory, cut into pieces.")
         .def_prop_ro("words", &DecodedMinibatches::words, nb::rv_policy::automatic)
         .def_prop_ro("ints", &DecodedMinibatches::ints, nb::rv_policy::automatic)
         .def_prop_ro("floats", &DecodedMinibatches::floats, nb::rv_policy::automatic)
@@ -269,20 +272,28 @@ void bind_cell(nb::module_& m) {
         .def_prop_ro("int_sizes", &DecodedMinibatches::int_sizes)
         .def_prop_ro("float_sizes", &DecodedMinibatches::float_sizes)
         .def_prop_ro("byte_sizes", &DecodedMinibatches::byte_sizes)
-        .def_prop_ro("mapped_words", &DecodedMinibatches::mapped_words, nb::for_getter(nb::sig("def mapped_words(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_ints", &DecodedMinibatches::mapped_ints, nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_floats", &DecodedMinibatches::mapped_floats, nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_bytes", &DecodedMinibatches::mapped_bytes, nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")), "Pieces left where they lie in the source: first items, and the ones after the last.")
+        .def_prop_ro("mapped_words", &DecodedMinibatches::mapped_words,
+                     nb::for_getter(nb::sig("def mapped_words(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_ints", &DecodedMinibatches::mapped_ints,
+                     nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_floats", &DecodedMinibatches::mapped_floats,
+                     nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
+        .def_prop_ro("mapped_bytes", &DecodedMinibatches::mapped_bytes,
+                     nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")),
+                     "Pieces that stay in the source: first items, and the ones after the last.")
         .def_prop_ro("cells", &DecodedMinibatches::cells,
-                     nb::for_getter(nb::sig("def cells(self) -> tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
-                     "Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.")
+                     nb::for_getter(nb::sig("def cells(self) -> "
+                                            "tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
+                     "Layouts, shapes (None for rank 1), and piece numbers of ids or items, lengths, positions.")
         .def("gather", &DecodedMinibatches::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
-             "Plain ids of all cells of distinct ids, end to end, and their sizes.")
+             "Plain ids of all cells of distinct ids, end to end, and the number of each.")
         .def("copy", &DecodedMinibatches::copy, nb::rv_policy::take_ownership,
-             "The same, in memory of its own but for what was left in the source.");
-    nb::class_<MinibatchDecoder>(m, "MinibatchDecoder", "Decodes the cells of one minibatch in one call.")
+             "A copy in its own memory, except for the pieces in the source.");
+    nb::class_<MinibatchDecoder>(m, "MinibatchDecoder", "Decodes the cells of a few minibatches in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
-        .def("decode", &MinibatchDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a, "may_map"_a, nb::rv_policy::take_ownership,
+        .def("decode", &MinibatchDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a,
+             "may_map"_a, nb::rv_policy::take_ownership,
              "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.")
-        .def("close", &MinibatchDecoder::close, "No source is read any more when this returns; a later decode is a RuntimeError.");
+        .def("close", &MinibatchDecoder::close,
+             "When this returns, no source is being read; a later decode raises RuntimeError.");
 }

@@ -1,5 +1,5 @@
-// embedding.h for Python. Bags come as tensors and are checked here, outputs and gradients as addresses: the only
-// caller, samovar.native.embedding, has made or checked those, and holds them.
+// embedding.h for Python. Bags are tensors and are checked here; outputs and gradients are addresses: the only caller,
+// samovar.native.embedding, has made or checked them and keeps them alive.
 #include "samovar/embedding.h"
 
 #include <nanobind/stl/map.h>
@@ -40,7 +40,7 @@ using Step = std::tuple<int, double, double, double, double, double, double, dou
 std::unique_ptr<Lookup> lookup(Embedding& self, const Inputs& given, const std::vector<Place>& places, uint32_t clock,
                                bool is_training, unsigned threads) {
     auto inputs = given.features;
-    if (places.size() != inputs.size()) throw std::invalid_argument("one place a feature");
+    if (places.size() != inputs.size()) throw std::invalid_argument("expected one place per feature");
     for (size_t i = 0; i < inputs.size(); ++i) {
         inputs[i].out = at<float>(std::get<0>(places[i]));
         inputs[i].out_stride = std::get<1>(places[i]);
@@ -65,7 +65,7 @@ std::unique_ptr<Lookup> lookup_columns(Embedding& self, const Inputs& given, con
 
 samovar::Pending to_pending(const Lookup& lookup, const std::vector<Gradient>& gradients) {
     samovar::Pending pending{&lookup, {}, {}};
-    if (gradients.size() == 1 && gradients[0] && lookup.num_features() != 1) {  // of all, side by side
+    if (gradients.size() == 1 && gradients[0] && lookup.num_features() != 1) {  // of all features, side by side
         const auto& [address, stride] = *gradients[0];
         const auto* column = at<float>(address);
         for (size_t feature = 0; feature < lookup.num_features(); ++feature) {
@@ -75,7 +75,7 @@ samovar::Pending to_pending(const Lookup& lookup, const std::vector<Gradient>& g
         pending.strides.assign(lookup.num_features(), stride);
         return pending;
     }
-    if (gradients.size() != lookup.num_features()) throw std::invalid_argument("one gradient a feature, or None");
+    if (gradients.size() != lookup.num_features()) throw std::invalid_argument("expected one gradient per feature, or None");
     for (const Gradient& gradient : gradients) {
         pending.gradients.push_back(gradient ? at<float>(std::get<0>(*gradient)) : nullptr);
         pending.strides.push_back(gradient ? std::get<1>(*gradient) : 0);
@@ -104,7 +104,7 @@ void prefetch(const Embedding& self, const Inputs& given) {
 }
 
 size_t sweep(Embedding& self, uint32_t clock, unsigned first_shard, unsigned last_shard, unsigned threads) {
-    if (first_shard > last_shard || last_shard > HashTable::SHARDS) throw std::invalid_argument("no such shards");
+    if (first_shard > last_shard || last_shard > HashTable::SHARDS) throw std::invalid_argument("shards: out of range");
     nb::gil_scoped_release release;
     return self.sweep(clock, first_shard, last_shard, threads);
 }
@@ -121,14 +121,14 @@ std::map<std::string, uint64_t> counters(const Embedding& self, size_t table) {
 
 void count_ages(const Embedding& self, size_t table, uint32_t clock, Vector<uint64_t> counts) {
     check_aligned(counts, "counts");
-    if (counts.size() == 0) throw std::invalid_argument("counts: empty");
+    if (counts.size() == 0) throw std::invalid_argument("counts: must not be empty");
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> guard(self.mutex());
     self.table(table).count_ages(clock, counts.data(), counts.size());
 }
 
 size_t count_shard(const Embedding& self, size_t table, unsigned shard, uint32_t clock) {
-    if (shard >= HashTable::SHARDS) throw std::invalid_argument("no such shard");
+    if (shard >= HashTable::SHARDS) throw std::invalid_argument("shard: out of range");
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> guard(self.mutex());
     return self.table(table).count(shard, clock, self.ttl(table));
@@ -136,7 +136,7 @@ size_t count_shard(const Embedding& self, size_t table, unsigned shard, uint32_t
 
 void check_rows(size_t found, size_t rows, size_t width) {
     if (found != rows * width) {
-        throw std::invalid_argument("rows: hold " + std::to_string(found) + " floats; expected " +
+        throw std::invalid_argument("rows: " + std::to_string(found) + " floats, not " +
                                     std::to_string(rows * width));
     }
 }
@@ -146,7 +146,7 @@ void get(const Embedding& self, size_t table, Vector<const uint64_t> ids, Vector
     check_aligned(ids, "ids");
     const size_t width = self.table(table).width();
     check_rows(rows.size(), ids.size(), width);
-    if (stamps.size() != ids.size() || found.size() != ids.size()) throw std::invalid_argument("one an id");
+    if (stamps.size() != ids.size() || found.size() != ids.size()) throw std::invalid_argument("expected one stamp and one flag per id");
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> guard(self.mutex());
     const HashTable& from = self.table(table);
@@ -159,12 +159,12 @@ void get(const Embedding& self, size_t table, Vector<const uint64_t> ids, Vector
     }
 }
 
-// The rows of a shard, to be copied out piece by piece while nobody changes the table.
+// The rows of a shard, copied out piece by piece; the table must not change meanwhile.
 class Listing {
 public:
     Listing(const Embedding& embedding, size_t table, unsigned shard, uint32_t clock, bool sorted)
         : embedding_(embedding), table_(table) {
-        if (shard >= HashTable::SHARDS) throw std::invalid_argument("no such shard");
+        if (shard >= HashTable::SHARDS) throw std::invalid_argument("shard: out of range");
         nb::gil_scoped_release release;
         std::lock_guard<std::mutex> guard(embedding.mutex());
         version_ = embedding.version();
@@ -208,7 +208,7 @@ public:
 
 private:
     const HashTable::Entry* range(size_t start, size_t n) const {
-        if (start > entries_.size() || n > entries_.size() - start) throw std::invalid_argument("past the end");
+        if (start > entries_.size() || n > entries_.size() - start) throw std::invalid_argument("start: past the end");
         return entries_.data() + start;
     }
 
@@ -218,7 +218,7 @@ private:
     std::vector<HashTable::Entry> entries_;
 };
 
-// A table that is being filled from a state, apart from the one in use.
+// A table that is filled from a saved state beside the one in use.
 class Loading {
 public:
     Loading(const Embedding& embedding, size_t table, int kind, size_t num_rows)
@@ -227,12 +227,12 @@ public:
         rows_->reserve(num_rows);
     }
 
-    // Throws ValueError(what, number of the bad row).
+    // Throws ValueError that names the bad id.
     void insert(unsigned shard, Vector<const uint64_t> ids, Vector<const uint32_t> stamps, Vector<const float> rows) {
         check_aligned(ids, "ids");
         check_aligned(stamps, "stamps");
         check_aligned(rows, "rows");
-        if (stamps.size() != ids.size()) throw std::invalid_argument("one stamp an id");
+        if (stamps.size() != ids.size()) throw std::invalid_argument("expected one stamp per id");
         check_rows(rows.size(), ids.size(), rows_->width());
         nb::gil_scoped_release release;
         const unsigned parts = HashTable::PARTS / HashTable::SHARDS;
@@ -242,13 +242,13 @@ public:
                 throw std::invalid_argument("id " + std::to_string(id) + " does not belong to this shard");
             }
             if (!rows_->insert(id, stamps.data()[i], rows.data() + i * rows_->width())) {
-                throw std::invalid_argument("id " + std::to_string(id) + " stands there twice");
+                throw std::invalid_argument("id " + std::to_string(id) + " occurs twice");
             }
         }
     }
 
     void finish(Embedding& embedding, size_t table, const std::vector<uint64_t>& counters) {
-        if (counters.size() != 5 || rows_ == nullptr) throw std::invalid_argument("five counters, once");
+        if (counters.size() != 5 || rows_ == nullptr) throw std::invalid_argument("expected five counters, once");
         rows_->restore(counters[0], counters[1], counters[2], counters[3]);
         nb::gil_scoped_release release;
         embedding.replace(table, std::move(rows_), kind_, counters[4]);

@@ -36,5 +36,5 @@ nb::tuple list_files(nb::bytes root) {
 void bind_file_list(nb::module_& m) {
     m.def("list_files", &list_files, "root"_a,
           nb::sig("def list_files(root: bytes) -> tuple[bytes, object, object, list[bytes]]"),
-          "Names end to end, their ends, four stamps a file, and the names of what is no file.");
+          "Names end to end, their ends, four stamps per file, and the names of what is neither file nor folder.");
 }

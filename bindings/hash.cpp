@@ -1,4 +1,4 @@
-// hash.h for Python: every dtype, rank, length and offset is checked here, so that no call reads wild memory.
+// hash.h for Python. Every dtype, rank, length and offset is checked here, so that no call reads out of bounds.
 #include "samovar/hash.h"
 
 #include <mutex>
@@ -9,7 +9,7 @@ namespace {
 
 void check_length(size_t found, size_t expected) {
     if (found != expected) {
-        throw std::invalid_argument("out: holds " + std::to_string(found) + " hashes; the input has " +
+        throw std::invalid_argument("out: has room for " + std::to_string(found) + " hashes, the input has " +
                                     std::to_string(expected));
     }
 }
@@ -33,7 +33,7 @@ void hash_strings(Vector<const Offset> offsets, nb::handle data, uint64_t seed, 
     ByteBuffer bytes(data);
     check_aligned(offsets, "offsets");
     check_aligned(out, "out");
-    if (offsets.size() == 0) throw std::invalid_argument("offsets: empty; n strings have n + 1 offsets");
+    if (offsets.size() == 0) throw std::invalid_argument("offsets: empty, but n strings have n + 1 offsets");
     const size_t n = offsets.size() - 1;
     check_length(out.size(), n);
     nb::gil_scoped_release release;
@@ -41,7 +41,7 @@ void hash_strings(Vector<const Offset> offsets, nb::handle data, uint64_t seed, 
     samovar::hash_strings(offsets.data(), bytes.data(), n, seed, out.data());
 }
 
-// The lock is taken only without the GIL, or two threads could each hold what the other waits for.
+// The lock is taken only without the GIL; otherwise two threads could deadlock.
 class LockedHasher {
 public:
     explicit LockedHasher(uint64_t seed) : hasher_(seed) {}
@@ -67,7 +67,7 @@ private:
 }  // namespace
 
 void bind_hash(nb::module_& m) {
-    // none(): the buffer protocol refuses None as it does any other object, in one line instead of ten.
+    // none(): the buffer protocol rejects None like any other object, with a shorter message than nanobind's.
     m.def("hash_bytes", &hash_bytes, "data"_a.none(), "seed"_a, "XXH64 of one contiguous bytes-like object.");
     m.def("hash_integers", &hash_integers, "values"_a.noconvert(), "seed"_a, "out"_a.noconvert(),
           "XXH64 of the eight little-endian bytes of each value.");
@@ -75,7 +75,7 @@ void bind_hash(nb::module_& m) {
           "out"_a.noconvert(), "XXH64 of each string of an Arrow array.");
     m.def("hash_strings", &hash_strings<int64_t>, "offsets"_a.noconvert(), "data"_a.none(), "seed"_a,
           "out"_a.noconvert(), "XXH64 of each string of an Arrow array with large offsets.");
-    nb::class_<LockedHasher>(m, "Hasher", "XXH64 of all the bytes handed to update; any thread may call it.")
+    nb::class_<LockedHasher>(m, "Hasher", "XXH64 of all bytes passed to update; any thread may call it.")
         .def(nb::init<uint64_t>(), "seed"_a)
         .def("update", &LockedHasher::update, "data"_a.none())
         .def("digest", &LockedHasher::digest);

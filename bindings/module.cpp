@@ -1,4 +1,4 @@
-// samovar._native: one bind function per noun, each in a file of that name. Nothing else is done here.
+// samovar._native: one bind function per noun, each in a file of that name.
 #include <nanobind/nanobind.h>
 
 void bind_cell(nanobind::module_& m);
@@ -9,7 +9,7 @@ void bind_text(nanobind::module_& m);
 
 NB_MODULE(_native, m) {
     m.doc() = "The C++ core. Only samovar.native imports it.";
-    // A model that a script leaves in its globals may outlive the interpreter's last collection: torch holds on to it.
+    // A model in a script's globals may outlive the interpreter's last collection, because torch keeps it alive.
     nanobind::set_leak_warnings(false);
     bind_cell(m);
     bind_embedding(m);

@@ -1,5 +1,5 @@
-// torch tensors at the border, without linking torch: DLPack's table of C functions, which torch hands out, tells all
-// about one in a call. The interpreter would take a tenth of an embedding step to ask.
+// Reads torch tensors without linking torch: one call of DLPack's C functions, which torch exports, describes a tensor.
+// Asking through the interpreter would take a tenth of an embedding step.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,12 +24,12 @@ public:
         if (api == nullptr) throw nb::python_error();
         while (api != nullptr && api->major != 1) api = api->older;
         if (api == nullptr || api->look == nullptr) {
-            throw std::runtime_error("torch: found no DLPack of version 1; expected that of torch 2.13: install it");
+            throw std::runtime_error("torch: no DLPack C functions of version 1, install torch 2.13 or later");
         }
         look_ = api->look;
     }
 
-    // Where a contiguous tensor on the CPU lies; nothing if it is another dtype, or of another rank than asked for.
+    // The address and size of a contiguous tensor on the CPU; nothing if its dtype or rank is wrong.
     std::optional<TensorPlace> ids(nb::handle tensor) const { return read(tensor, 64, true); }
     std::optional<TensorPlace> positions(nb::handle tensor) const { return read(tensor, 32, true); }
     std::optional<TensorPlace> lens(nb::handle tensor) const { return read(tensor, 32, false); }

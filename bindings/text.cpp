@@ -1,4 +1,4 @@
-// text.h for Python: the layout of the Arrow array is checked here, so that no call reads wild memory.
+// text.h for Python. The layout of the Arrow array is checked here, so that no call reads out of bounds.
 #include "samovar/text.h"
 
 #include <memory>
@@ -20,7 +20,7 @@ void check_length(const char* name, size_t found, size_t expected) {
 Hashes own(std::unique_ptr<samovar::HashList> hashes) {
     samovar::HashList* list = hashes.get();
     nb::capsule owner(list, [](void* kept) noexcept { delete static_cast<samovar::HashList*>(kept); });
-    (void)hashes.release();  // the capsule's from here on
+    (void)hashes.release();  // now owned by the capsule
     return Hashes(list->data(), {list->size()}, owner);
 }
 

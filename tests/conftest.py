@@ -1,4 +1,4 @@
-"""How hypothesis runs here, and a folder for tests that write many files."""
+"""Hypothesis settings, and a folder for tests that write many files."""
 
 import gzip
 import shutil
@@ -13,7 +13,7 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-# A busy machine makes any example slow: time is no property of a config.
+# A busy machine makes any example slow, so there is no deadline.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
@@ -22,7 +22,7 @@ _MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: training writes many small files, and most tests need no durable disk."""
+    """A folder in memory if there is one: training writes many small files, and most tests need no durable disk."""
     if not _MEMORY.is_dir():
         yield tmp_path
         return
@@ -33,7 +33,7 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def mnist_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The four files of MNIST, made from the digits that scikit-learn ships: 8 by 8, blown up to 28 by 28."""
+    """The four files of MNIST, made from scikit-learn's digits: 8 by 8, scaled to 28 by 28."""
     digits = load_digits()
     images = np.kron(digits.images, np.ones((1, 3, 3))) * 255 / 16
     padded = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)

@@ -1,6 +1,6 @@
-"""The package as others get it: an sdist, a wheel that is built from it, and a place where there is nothing else.
+"""The package as users get it: an sdist, a wheel built from it, and an environment without the source tree.
 
-What the wheel needs is lent by this environment, so that gigabytes are not fetched again; samovar itself is not.
+Dependencies come from this environment, so that gigabytes are not fetched again; samovar itself does not.
 """
 
 import os
@@ -52,8 +52,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel, and with all but samovar of this one: a path in a .pth file brings no .pth files
-    of its own, and so not the editable samovar."""
+    """An environment with the wheel and everything of this one except samovar: a path in a .pth file does not process
+    further .pth files, so the editable samovar stays out."""
     home = tmp_path_factory.mktemp("elsewhere")
     venv.create(home, symlinks=True)
     python = home / "bin/python"

@@ -1,4 +1,4 @@
-"""The demo runs as it stands, and it would tell if bytes differed."""
+"""The demo runs as written and would report a difference in bytes."""
 
 import importlib.util
 import re
@@ -34,7 +34,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_the_demo_goes_on_after_kills_and_ends_with_the_same_bytes(shown: tuple[Path, str]) -> None:
     _, text = shown
     assert len(re.findall(r"^  SIGKILL after hour \d+ of 48: ", text, re.MULTILINE)) == 2
-    assert "online_model: finished already, nothing to do" in text
+    assert "online_model: already finished, nothing to do" in text
     assert re.search(r"SAME BYTES: 51 files of both runs compared, [\d,]+ bytes", text)
     assert re.search(r"^ *[\d,]+ rows/s: start, training", text, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""The names of `samovar`: all there, all lazy."""
+"""The names of `samovar`: all present, all lazy."""
 
 import ast
 import importlib.metadata

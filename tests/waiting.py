@@ -1,15 +1,15 @@
-"""Waiting for what another process does. The condition decides; the clock only ends a wait in vain."""
+"""Waits for another process. The condition decides; the clock only ends a wait that fails."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
 PATIENCE_SECONDS = 120.0
-_PAUSE_SECONDS = 0.005  # leaves the core to those who are waited for
+_PAUSE_SECONDS = 0.005  # leave the core to the process we wait for
 
 
 def wait_until(is_so: Callable[[], Any], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        assert time.monotonic() < deadline, f"timed out waiting until {what}"
         time.sleep(_PAUSE_SECONDS)

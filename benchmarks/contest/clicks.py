@@ -1,7 +1,7 @@
-"""A click log made of nothing: the rows that loaders and brewers compete with. Knows no file formats.
+"""A synthetic click log: the rows that loaders and brewers compete on. Knows no file formats.
 
-20 categorical columns with one id a row, 6 with none to eight (four on average), 13 floats and a label. Ids are drawn
-by Zipf's law and scattered over all 64-bit numbers, as hashing scatters them; floats are logarithms of counts.
+20 categorical columns with one id per row, 6 with zero to eight (four on average), 13 floats and a label. Ids follow
+Zipf's law and are scattered over all 64-bit numbers, as hashing scatters them; floats are logarithms of counts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ def make_clicks(num_rows: int) -> Columns:
 
 
 def _draw_ids(chance: np.random.Generator, count: int, column: int) -> NDArray[np.uint64]:
-    """XXH64 of one word is a permutation of all words: no two ranks share an id."""
+    """XXH64 of one word is a permutation of all words, so no two ranks share an id."""
     ranks = np.searchsorted(_shares(), chance.random(count))
     return hash_integers(ranks.astype(np.uint64), seed=column)
 
@@ -97,7 +97,7 @@ def _offsets(column: Ids) -> NDArray[np.int64]:
 
 
 def to_arrow(columns: Columns) -> pa.Table:
-    """Ordinary rows; ids keep their 64 bits, as int64."""
+    """Ordinary rows; ids keep their 64 bits as int64."""
     arrays: dict[str, pa.Array] = {}
     for name, column in columns.items():
         if not isinstance(column, Ids):

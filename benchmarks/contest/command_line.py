@@ -1,4 +1,4 @@
-"""The command line of a benchmark: what all of them take, and sizes that have a usual and a quick value."""
+"""The command line of a benchmark: common options, and sizes with a normal and a quick value."""
 
 import argparse
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Size:
-    """A whole number that the user may set."""
+    """An integer option."""
 
     usual: int
     quick: int
@@ -15,14 +15,14 @@ class Size:
 
 
 class CommandLine(argparse.ArgumentParser):
-    """`--rows` of `rows=Size(…)` is what the user gave, else its usual value, or with `--quick` its quick one."""
+    """`rows=Size(…)` adds `--rows`: the given value, else the normal one, or the quick one with `--quick`."""
 
     def __init__(self, description: str | None, **sizes: Size) -> None:
         super().__init__(description=description)
         self._sizes = sizes
-        self.add_argument("--dir", type=Path, help="where files go for the time of the run; else a temporary folder")
-        self.add_argument("--quick", action="store_true", help="tries everything on little: proves no speed")
-        self.add_argument("--json", type=Path, help="keep what was found in this file")
+        self.add_argument("--dir", type=Path, help="folder for files during the run; a temporary one by default")
+        self.add_argument("--quick", action="store_true", help="tiny sizes: tries everything, proves no speed")
+        self.add_argument("--json", type=Path, help="write the results to this file")
         for name, size in sizes.items():
             values = f"{size.usual:,}, or {size.quick:,} with --quick"
             self.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"{size.meaning} ({values})".strip())

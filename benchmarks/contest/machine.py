@@ -1,4 +1,4 @@
-"""What a number was measured on: processor, memory, kernel and versions. Tells no names of hosts, users or folders."""
+"""What a number was measured on: processor, memory, kernel and versions. No names of hosts, users or folders."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ class Machine:
     memory_gib: float
     kernel: str
     versions: Mapping[str, str]
-    """Of python, of what Samovar stands on, and of every peer that is installed."""
+    """Versions of Python, Samovar's main dependencies, and every installed peer."""
 
     def __str__(self) -> str:
         return f"{self.num_cores} cores {self.processor}, {self.memory_gib:.0f} GiB, {self.kernel}"

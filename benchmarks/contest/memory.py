@@ -1,4 +1,4 @@
-"""Memory that the machine has for sure. Knows no contestants."""
+"""Memory that is known to be backed by the machine. Knows no contestants."""
 
 import mmap
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 def touch_memory(num_bytes: int) -> None:
-    """Just before somebody grows into it: so much on small pages, and so much on huge ones. A virtual machine may give
-    free memory back to its host after two seconds, and gets it again on first touch: 5 ms for 2 MB where we looked, and
-    0.35 for what was freed just now. A contestant that grows would then be measured by the host's speed, and one that
-    took all of its memory before would not."""
+    """Touch memory on small and on huge pages just before a contestant grows into it. A virtual machine returns free
+    memory to its host after about two seconds and gets it back on first touch: 5 ms for 2 MB where we measured, and
+    0.35 ms for pages freed just now. Without this, a growing contestant is timed by its host, and one that allocated
+    everything up front is not."""
     for advice in (mmap.MADV_NOHUGEPAGE, mmap.MADV_HUGEPAGE):
         with mmap.mmap(-1, num_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
             memory.madvise(advice)

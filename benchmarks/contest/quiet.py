@@ -1,4 +1,4 @@
-"""Rounds in which nobody else used the machine: finding them, waiting for them. Times no contestant itself."""
+"""Finds and waits for rounds in which no other process used the machine. Times no contestant itself."""
 
 import os
 import time
@@ -17,16 +17,16 @@ PAUSE_SECONDS = 0.5
 @dataclass(frozen=True)
 class Outcome:
     seconds: Seconds
-    """Of the quiet rounds; of all, where those are too few."""
+    """Times of the quiet rounds, or of all rounds if there are too few quiet ones."""
     num_quiet: int
     is_disturbed: bool
-    """Quiet rounds were too few."""
+    """There were too few quiet rounds."""
 
 
 def compete(
     timers: Mapping[str, Callable[[], float]], rounds: int, what: str, patience: "Patience", pids: Sequence[int] = ()
 ) -> Outcome:
-    """Contestants in turns, as `interleave` does it; `pids` are their processes, where they have their own."""
+    """Time contestants in turns, as `interleave` does; `pids` are their processes, if they have their own."""
     watch = Watch(len(timers), patience, pids)
     seconds = interleave({name: partial(watch.follow, timer) for name, timer in timers.items()}, rounds, what)
     quiet = watch.quiet_rounds()
@@ -37,16 +37,16 @@ def compete(
 
 
 class Watch:
-    """Finds the rounds in which somebody else used the cores, by the kernel's count and our own.
+    """Finds rounds in which other processes used the cores, by comparing the kernel's count with our own.
 
-    OpenMP's threads spin while they wait. With a neighbour on a core everybody then waits for the one that has lost
-    it: an FBGEMM step took 870 ms, with OMP_WAIT_POLICY=passive 7 in the same minute. Such a round says nothing about
-    the contestants. (The policy stays as it is: in quiet rounds FBGEMM seemed to be slower with threads that sleep.)
-    After such a round the next one begins when it is quiet, or when all patience is used up.
+    OpenMP's threads spin while they wait. With another process on a core, all threads wait for the one that lost it:
+    an FBGEMM step took 870 ms, and 7 ms with OMP_WAIT_POLICY=passive in the same minute. Such a round says nothing
+    about the contestants. (The policy stays: in quiet rounds FBGEMM seemed slower with sleeping threads.) After such
+    a round the next one starts when the machine is quiet, or when all patience is used up.
     """
 
     def __init__(self, num_contestants: int, patience: "Patience", pids: Sequence[int] = ()) -> None:
-        """`pids` are processes of contestants; this one counts always."""
+        """`pids` are processes of contestants; this process always counts."""
         self._num_contestants = num_contestants
         self._pids = tuple(pids)
         self._patience = patience
@@ -73,7 +73,7 @@ class Watch:
 
 @dataclass
 class Patience:
-    """How many seconds a run may still wait for a quiet machine."""
+    """Seconds that a run may still wait for a quiet machine."""
 
     seconds: float
 
@@ -87,7 +87,7 @@ class Patience:
 
 
 def _busy_elsewhere(pids: Sequence[int]) -> float:
-    """Seconds that all cores have worked for others than this process, its children that have ended, and those."""
+    """Seconds that the cores worked for processes other than this one, its finished children and `pids`."""
     user, nice, system, _, _, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     ticks = sum(map(int, (user, nice, system, *rest))) - sum(map(_ticks_of, pids))
     own = os.times()

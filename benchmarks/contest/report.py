@@ -1,4 +1,4 @@
-"""What a benchmark tells: how fast each contestant was, and whether promises are kept. Measures nothing."""
+"""What a benchmark reports: how fast each contestant was, and whether promises are kept. Measures nothing."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -11,28 +11,28 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Promise:
-    """So much of a peer's speed, at least."""
+    """At least this share of a peer's speed."""
 
     contestant: str
     peer: str
     least: float
     remark: str = ""
-    """Printed beside what was found."""
+    """Printed beside the measured ratio."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Contestants that did the same work, and the one that the others are compared with."""
+    """Contestants that did the same work, and the peer that the others are compared with."""
 
     title: str
     seconds: Seconds
     amount: float
-    """How much each of them did, in `unit`s."""
+    """How much each of them did, in `unit`."""
     unit: str
     peer: str
     promises: Sequence[Promise] = ()
     is_disturbed: bool = False
-    """Others used the machine: nothing is proven."""
+    """Other processes used the machine, so nothing is proven."""
 
     def speed(self, contestant: str) -> str:
         return f"{three_digits(self.amount / statistics.median(self.seconds[contestant]))} {self.unit}/s"
@@ -44,12 +44,12 @@ class Section:
         return not self.is_disturbed and self.ratio(promise.contestant, promise.peer) >= promise.least
 
     def remarks(self, promise: Promise) -> list[str]:
-        return [promise.remark] * bool(promise.remark) + ["others used the machine"] * self.is_disturbed
+        return [promise.remark] * bool(promise.remark) + ["other processes used the machine"] * self.is_disturbed
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise that is not about two speeds, and what was found."""
+    """A promise that is not a ratio of two speeds, and what was measured."""
 
     promise: str
     found: str

@@ -1,4 +1,4 @@
-"""All that one run of a benchmark has told, as a JSON file: the table of all benchmarks is made from these."""
+"""Everything that one run of a benchmark reported, as a JSON file; the summary table is made from these files."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ class Result:
     machine: Machine
     reports: Sequence[Report] = ()
     is_complete: bool = False
-    """False: it has ended before its end."""
+    """False if the benchmark ended early."""
 
     @property
     def is_kept(self) -> bool:
@@ -38,7 +38,7 @@ class Result:
 
 
 def publish(reports: Iterable[Report], is_quick: bool, path: Path | None) -> int:
-    """Shows each report as it comes, and keeps all so far in the file; gives the exit code."""
+    """Show each report as it arrives and save all so far to the file; returns the exit code."""
     result = Result.begin(is_quick)
     for report in reports:
         report.show()

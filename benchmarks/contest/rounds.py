@@ -1,4 +1,4 @@
-"""Contestants timed in turns, so that a machine's moods strike all of them. Knows nothing of what they do."""
+"""Times contestants in turns, so that a slow minute hits all of them. Knows nothing of what they do."""
 
 import statistics
 import time
@@ -9,11 +9,11 @@ from rich.progress import track
 from samovar.seeds import numpy_generator
 
 Seconds = Mapping[str, Sequence[float]]
-"""The times of each contestant, one a round."""
+"""The times of each contestant, one per round."""
 
 
 def interleave(timers: Mapping[str, Callable[[], float]], rounds: int, what: str) -> Seconds:
-    """Every contestant once a round, each round in another order. A timer gives the seconds it took."""
+    """Every contestant once per round, each round in a different order. A timer returns the seconds it took."""
     seconds: dict[str, list[float]] = {name: [] for name in timers}
     for name in track(_order(list(timers), rounds), what, rounds * len(timers), transient=True):
         seconds[name].append(timers[name]())
@@ -33,6 +33,6 @@ def time_call(act: Callable[[], object]) -> float:
 
 
 def paired_ratio(seconds: Seconds, contestant: str, peer: str) -> float:
-    """How many times faster than the peer it was in the same round: the median of the rounds."""
+    """How many times as fast as the peer in the same round: the median over the rounds."""
     pairs = zip(seconds[peer], seconds[contestant], strict=True)
     return statistics.median(of_peer / own for of_peer, own in pairs)

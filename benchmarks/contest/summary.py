@@ -1,4 +1,4 @@
-"""One table of all that was measured, for the terminal and for a page. Measures nothing, and runs nothing."""
+"""One table of everything measured, for the terminal and for a page. Measures and runs nothing."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
@@ -15,12 +15,12 @@ BEGIN = "<!-- written by `make bench`: from here -->"
 END = "<!-- written by `make bench`: to here -->"
 COLUMNS = ("what was measured", "contestant", "its speed", "limit or peer", "ratio", "promise")
 Results = Mapping[str, Result]
-"""By the name of the benchmark."""
+"""By name of the benchmark."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `what` stands only where it begins to hold."""
+    """One line of the table; `what` is filled only in the first line that it covers."""
 
     what: str = ""
     contestant: str = ""
@@ -38,23 +38,23 @@ def make_rows(name: str, result: Result) -> Iterator[Row]:
         for bar in report.bars:
             yield Row("", bar.promise, bar.found, promise=_verdict(bar.is_kept))
     if not result.is_complete:
-        yield Row(f"{name}: ended before its end", promise=_verdict(False))
+        yield Row(f"{name}: ended early", promise=_verdict(False))
 
 
 def _section_rows(section: Section) -> Iterator[Row]:
-    """A contestant beside the section's peer, then beside others that a promise names."""
+    """A contestant beside the section's peer, then beside other peers that a promise names."""
     what = section.title
     for contestant in section.seconds:
         promises = {promise.peer: promise for promise in section.promises if promise.contestant == contestant}
         for peer in dict.fromkeys((section.peer, *promises)):
             compared = "" if peer == contestant else peer
             ratio = three_digits(section.ratio(contestant, peer))
-            told = _tell(section, promises[peer]) if peer in promises else ""
-            yield Row(what, contestant, section.speed(contestant), compared, ratio, told)
+            verdict = _judge(section, promises[peer]) if peer in promises else ""
+            yield Row(what, contestant, section.speed(contestant), compared, ratio, verdict)
             what = ""
 
 
-def _tell(section: Section, promise: Promise) -> str:
+def _judge(section: Section, promise: Promise) -> str:
     verdict = f"{_verdict(section.is_kept(promise))}: {promise.least:.3g} at least"
     return "; ".join([verdict, *section.remarks(promise)])
 
@@ -77,7 +77,7 @@ def to_terminal(results: Results) -> Table:
 
 def to_markdown(results: Results) -> str:
     """With machine, versions and dates."""
-    lines = [*_tell_machines(results), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|---|--:|---|"]
+    lines = [*_describe_machines(results), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|---|--:|---|"]
     for name, result in results.items():
         for row in make_rows(name, result):
             what = f"**{row.what}**" if row.what and not row.contestant else row.what
@@ -86,7 +86,7 @@ def to_markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _tell_machines(results: Results) -> Iterator[str]:
+def _describe_machines(results: Results) -> Iterator[str]:
     """Benchmarks that ran on the same machine with the same versions share a line."""
     groups: dict[str, list[str]] = {}
     for name, result in results.items():
@@ -99,17 +99,19 @@ def _tell_machines(results: Results) -> Iterator[str]:
 
 
 def write_into(page: Path, text: str) -> None:
-    """Between the two marks of a page, in place of what stood there."""
+    """Replace the text between the two markers of a page."""
     before, after = find_place(page)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
 def find_place(page: Path) -> tuple[str, str]:
-    """What stands before the two marks, and after them."""
+    """The text before and after the two markers."""
     if not page.is_file():
-        raise BadInput(f"{page}: no such page; expected one with a place for the table: check --readme")
+        raise BadInput(f"{page}: no such page. --readme names the page that receives the table")
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise BadInput(f"{page}: found no lines {BEGIN} and {END}; expected the table's place: add both, in this order")
+        raise BadInput(
+            f"{page}: the markers {BEGIN} and {END} are missing. Add both, in this order, where the table belongs"
+        )
     return before, after

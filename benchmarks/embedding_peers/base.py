@@ -1,7 +1,7 @@
-"""What every contestant of the embedding step trains on, and what a contestant is. Knows no tables.
+"""What the contestants of the embedding step train on, and what a contestant is. Knows no tables.
 
-26 features with a million ids each, drawn by Zipf's law. An id's number says nothing about how popular it is: one fixed
-permutation scatters the ranks, the same for everybody. Tables of a fixed size get the numbers, Samovar their hashes.
+26 features with a million ids each, drawn by Zipf's law. An id's number says nothing about its popularity: one fixed
+permutation, the same for everyone, scatters the ranks. Tables of fixed size get the numbers, Samovar their hashes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +26,12 @@ MOST_IDS = 8
 NUM_THREADS = 2
 LR = 0.01
 FRESH_BYTES = 128 << 20
-"""More than tables grow by in one turn."""
+"""More than the tables grow by in one turn."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The shape of a minibatch: one id a feature, or a bag of none to eight (four on average)."""
+    """The shape of a minibatch: one id per feature, or a bag of zero to eight (four on average)."""
 
     batch_size: int
     is_bag: bool
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Batch:
-    """Of each feature: its ids as numbers below `num_ids`, and how many belong to each example."""
+    """Per feature: its ids as numbers below `num_ids`, and how many belong to each row."""
 
     ids: Sequence[NDArray[np.int32]]
     lengths: Sequence[NDArray[np.int32]]
@@ -57,17 +57,17 @@ class Contestant:
     prepare: Callable[[Batch], Any]
     step: Callable[[Any, torch.Tensor], object]
     num_ids: int
-    """Its batches are drawn from so many ids a table."""
+    """Its batches are drawn from this many ids per table."""
     num_threads: int = NUM_THREADS
     stream: int = 0
-    """Contestants that share tables get different batches: nobody shall find rows that another has just fetched."""
+    """Contestants that share tables get different batches, so that none finds rows that another just fetched."""
     grows: bool = False
-    """Its tables take more memory in each turn: see `touch_memory`."""
+    """Its tables grow in each turn: see `touch_memory`."""
 
 
 def make_timer(contestant: Contestant, setting: Setting, rounds: int, steps: int) -> Callable[[], float]:
-    """Takes the next turn of so many steps, with new batches each time, and gives its seconds. A step that is not timed
-    comes first: threads that have slept while others had their turns are awake after it."""
+    """Returns a timer of the next turn of `steps` steps, with new batches each time. An untimed step comes first, to
+    wake threads that slept during the other contestants' turns."""
     batches = draw_batches(setting, rounds * (1 + steps), contestant.num_ids, contestant.stream)
     gradient = torch.randn(setting.batch_size, setting.num_tables * DIM, generator=torch.Generator().manual_seed(1))
     turns = _cut(contestant, batches, 1 + steps)
@@ -84,12 +84,12 @@ def make_timer(contestant: Contestant, setting: Setting, rounds: int, steps: int
 
 
 def _cut(contestant: Contestant, batches: Sequence[Batch], steps: int) -> Iterator[Sequence[Any]]:
-    """The batches of each turn, made ready when the turn comes."""
+    """The batches of each turn, prepared when the turn comes."""
     for first in range(0, len(batches), steps):
         yield [contestant.prepare(batch) for batch in batches[first : first + steps]]
 
 
-@lru_cache(maxsize=8)  # the same ones for most comparisons; a hundred megabytes each at the most
+@lru_cache(maxsize=8)  # shared by most comparisons; at most a hundred megabytes each
 def draw_batches(setting: Setting, count: int, num_ids: int, stream: int) -> Sequence[Batch]:
     total = setting.batch_size * count
     columns: list[list[NDArray[np.int32]]] = []
@@ -108,7 +108,7 @@ def draw_batches(setting: Setting, count: int, num_ids: int, stream: int) -> Seq
 
 @cache
 def popular_ids(num_ids: int) -> NDArray[np.int32]:
-    """The most popular one first."""
+    """The most popular first."""
     return numpy_generator(1, "popularity of ids").permutation(num_ids).astype(np.int32)
 
 
@@ -117,12 +117,12 @@ def name_features(count: int) -> list[str]:
 
 
 def hash_ids(ids: NDArray[np.int32], feature: int) -> NDArray[np.uint64]:
-    """XXH64 of one word is a permutation of all words: as many hashes as ids."""
+    """XXH64 of one word is a permutation of all words, so there are as many hashes as ids."""
     return hash_integers(ids.astype(np.uint64), seed=feature)
 
 
 def join(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """All features end to end, and where each bag begins: what FBGEMM and TorchRec take, as int64."""
+    """All features end to end and the start of each bag, as int64: what FBGEMM and TorchRec take."""
     ids = np.concatenate(batch.ids).astype(np.int64)
     ends = np.cumsum(np.concatenate(batch.lengths), dtype=np.int64)
     return torch.from_numpy(ids), torch.from_numpy(np.concatenate([[0], ends]))

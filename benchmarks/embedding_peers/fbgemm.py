@@ -13,7 +13,7 @@ _OPTIMIZERS = {ADAGRAD: "EXACT_ADAGRAD", ROWWISE: "EXACT_ROWWISE_ADAGRAD", SGD: 
 
 
 def make_contestant(name: str, num_ids: int) -> Contestant:
-    """Its output is one tensor of [B, 26 * 16]; int32 ids were no faster than these."""
+    """Its output is one tensor of [B, 26 * 16]; int32 ids were no faster."""
     operators: Any = importlib.import_module("fbgemm_gpu.split_table_batched_embeddings_ops_training")
     spec = (num_ids, DIM, operators.EmbeddingLocation.HOST, operators.ComputeDevice.CPU)
     module = operators.SplitTableBatchedEmbeddingBagsCodegen(

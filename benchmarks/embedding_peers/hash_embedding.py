@@ -13,7 +13,7 @@ from samovar.tables import Bag
 
 PLAIN = "Samovar"
 DISTINCT = "Samovar, distinct ids"
-IDS_A_CALL = 50_000  # of each feature, while tables are filled
+IDS_A_CALL = 50_000  # per feature, while tables are filled
 
 Inputs: TypeAlias = Mapping[str, Bag]
 Optimizer: TypeAlias = type[HashSGD] | type[HashAdagrad] | type[HashRowwiseAdagrad] | type[HashAdam]
@@ -31,7 +31,7 @@ class Trainee:
         self._train(self.embedding.concat(inputs), gradient)
 
     def step_joined(self, inputs: Inputs, gradient: torch.Tensor) -> None:
-        """One tensor a feature, joined by torch."""
+        """One tensor per feature, joined by torch."""
         self._train(torch.cat(list(self.embedding(inputs).values()), 1), gradient)
 
     def _train(self, output: torch.Tensor, gradient: torch.Tensor) -> None:
@@ -49,9 +49,9 @@ class Trainee:
 
 
 def make_trainee(optimizer: Optimizer, num_ids: int, num_features: int = NUM_TABLES) -> Trainee:
-    """With so many ids in each table."""
+    """With `num_ids` ids in each table."""
     trainee = Trainee(optimizer, num_features)
-    trainee.insert(np.arange(num_ids, dtype=np.int32))  # by number: who is popular lies anywhere
+    trainee.insert(np.arange(num_ids, dtype=np.int32))  # by number, so popular ids are anywhere
     return trainee
 
 

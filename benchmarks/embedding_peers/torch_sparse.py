@@ -1,4 +1,4 @@
-"""torch's own: one sparse EmbeddingBag a feature and one optimizer for all."""
+"""torch's own: one sparse EmbeddingBag per feature and one optimizer for all."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,7 @@
-"""TorchRec's zero collision hashing (ZCH), the other table that ids enter and leave, before its fused Adagrad.
+"""TorchRec's zero collision hashing (ZCH), the other dynamic table, with fused Adagrad.
 
-It learns new ids, and throws old ones out, only every EVICTION_INTERVAL steps: until then a new id has the row that
-all new ids share. It sorts all its ids each time; its speed hangs on this interval.
+It admits new ids and evicts old ones only every EVICTION_INTERVAL steps; until then new ids share one embedding row. It
+sorts all ids each time, so its speed depends on this interval.
 """
 
 import importlib
@@ -62,7 +62,7 @@ def _make_collisions(configs: list[Any], is_full: bool, num_ids: int) -> Any:
         for config in configs
     }
     for feature, part in enumerate(parts.values()):
-        if is_full:  # its last row is the one that new ids share
+        if is_full:  # its last embedding row is the one that new ids share
             hashes = np.sort(_positive_hashes(popular_ids(num_ids)[:-1], feature))
             part._mch_sorted_raw_ids[:-1] = torch.from_numpy(hashes)
     collisions = modules.ManagedCollisionCollection(parts, configs)
@@ -71,5 +71,5 @@ def _make_collisions(configs: list[Any], is_full: bool, num_ids: int) -> Any:
 
 
 def _positive_hashes(ids: NDArray[np.int32], feature: int) -> NDArray[np.int64]:
-    """A free place in its sorted list is the greatest int64."""
+    """A free place in its sorted list is the largest int64."""
     return hash_ids(ids, feature).view(np.int64) & np.int64(_POSITIVE)

@@ -1,4 +1,4 @@
-"""One quantity that grows, what was measured along it, and where its points lie in a chart. Draws nothing."""
+"""One quantity that grows, what was measured along it, and the points of its chart. Draws nothing."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,13 @@ class Axis:
     of: str
     """What grows: "ids"."""
     cost: str
-    """What a chart shows above it: "a step"."""
+    """What the chart shows: "a step"."""
     unit: str
-    """Of the work that a table tells the speed of: "k rows"."""
+    """Unit of the work in the table of speeds: "k rows"."""
     few: int
     many: int
     least: float | None = None
-    """Promised: the speed with `many`, as a share of that with `few`."""
+    """Promised speed with `many`, as a share of that with `few`."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Trial:
     line: str
     time_turn: Callable[[], float]
     amount: float
-    """How much a turn does, in the axis' units."""
+    """How much a turn does, in the axis's unit."""
     repeats: int = 1
-    """How many of what the chart shows are in a turn: steps."""
+    """How many steps (or whatever the chart shows) are in a turn."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Chart:
     x_label: str
     y_label: str
     lines: Mapping[str, Mapping[int, float]]
-    """Of each line: seconds by size."""
+    """Seconds by size, for each line."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Turns:
 
 
 def grow(axis: Axis, trials: Sequence[Trial], turns: Turns) -> tuple[Section, Chart]:
-    """All trials in turns. The others are compared with the one of `few` on its line, which is the last."""
+    """Run all trials in turns. The last one, with `few`, is the peer of the others."""
     outcome = compete({_name(axis, each): each.time_turn for each in trials}, turns.rounds, axis.title, turns.patience)
     seconds = {_name(axis, each): [t / each.amount for t in outcome.seconds[_name(axis, each)]] for each in trials}
     few, many = (_name(axis, [each for each in trials if each.size == size][-1]) for size in (axis.few, axis.many))

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 
 
 def draw(charts: Sequence[Chart], path: Path) -> None:
-    """Side by side. A grey line grows in proportion: who runs along it costs the same for each."""
+    """Side by side. The grey line grows in proportion: along it, the cost per item is constant."""
     figure = Figure(figsize=(4.5 * len(charts), 3.6), layout="constrained")
     for axes, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
         _draw_chart(axes, chart)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Without these an SVG holds the time, and names that are drawn by chance.
+    # Without these an SVG holds the time and random names.
     with matplotlib.rc_context({"svg.hashsalt": "samovar", "svg.fonttype": "none"}):
         figure.savefig(path, format="svg", metadata={"Date": None})
 
@@ -34,6 +34,6 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
 
 
 def _decades(chart: Chart) -> tuple[float, float]:
-    """Whole ones: what hardly grows shall look so."""
+    """Whole decades, so that what hardly grows looks so."""
     costs = [cost for points in chart.lines.values() for cost in points.values()]
     return 10 ** math.floor(math.log10(min(costs))), 10 ** math.ceil(math.log10(max(costs)))

@@ -14,7 +14,7 @@ from samovar.embeddings import HashAdagrad
 
 @dataclass(frozen=True)
 class Scale:
-    """How far each axis goes; and what holds while another one grows."""
+    """How far each axis goes, and the fixed values while another one grows."""
 
     ids: Sequence[int] = (10_000, 100_000, 1_000_000, 4_000_000)
     few_ids: int = 100_000

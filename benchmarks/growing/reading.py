@@ -25,7 +25,7 @@ class Scale:
     """How far each axis goes."""
 
     batches: Sequence[int] = (10, 100, 400, 2000)
-    """Of a table; columns are those of the last but one."""
+    """Rows per table; columns are measured on the last but one."""
     few_batches: int = 100
     columns: Sequence[int] = (1, 2, 5, 10, 20, 40)
 
@@ -34,7 +34,7 @@ QUICK = Scale((1, 4), 1, (1, 4))
 
 
 def grow_all(scale: Scale, threads: Sequence[int], turns: Turns, folder: Path) -> Iterator[tuple[Section, Chart]]:
-    """A line for each number of parsers."""
+    """One line per number of parsers."""
     tables = _write(scale, folder)
     rows = [_try(table.num_examples, table, COLUMNS, count) for count in threads for table in tables]
     title = f"rows of a table with {len(COLUMNS)} columns"
@@ -50,19 +50,19 @@ def grow_all(scale: Scale, threads: Sequence[int], turns: Turns, folder: Path) -
 
 
 def _write(scale: Scale, folder: Path) -> list[Table]:
-    """Larger tables repeat the rows of `few_batches`: drawing ids takes longer than writing them."""
+    """Larger tables repeat the rows of `few_batches`, because drawing ids takes longer than writing them."""
     batches = list(cut(make_clicks(scale.few_batches * BATCH_SIZE), BATCH_SIZE))
     tables = [
         write_table(LocalStore(folder / f"{count}"), islice(cycle(batches), count), "zstd") for count in scale.batches
     ]
-    os.sync()  # what was written is not billed to who reads
+    os.sync()  # do not charge readers for writing
     return tables
 
 
 def _try(size: int, table: Table, columns: Sequence[str], num_parsers: int) -> Trial:
     line = f"{num_parsers} parsers" if num_parsers > 1 else "1 parser"
     act = partial(_read, table, columns, num_parsers)
-    act()  # every byte is checked at the first reading
+    act()  # the first read verifies every byte
     return Trial(size, line, partial(time_call, act), table.num_examples / 1000)
 
 

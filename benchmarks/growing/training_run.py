@@ -35,7 +35,7 @@ def grow_all(scale: Scale, threads: Sequence[int], turns: Turns, folder: Path) -
     clicks = make_clicks(scale.batches[-1] * BATCH_SIZE)
     for count in scale.batches:
         data.write_hours(folder / f"{count}", next(cut(clicks, count * BATCH_SIZE)), BATCHES_AN_HOUR)
-    os.sync()  # what was written is not billed to who reads
+    os.sync()  # do not charge readers for writing
     trials = [_try(count, num_threads, folder) for num_threads in threads for count in scale.batches]
     few, many = scale.few_batches * BATCH_SIZE, scale.batches[-1] * BATCH_SIZE
     title = "rows of a run, its start and its end included"

@@ -1,4 +1,4 @@
-"""Whatever streams Arrow record batches: Parquet by pyarrow, and Lance."""
+"""Readers that stream Arrow record batches: pyarrow over Parquet, and Lance."""
 
 import importlib
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
 
 
 def _tensors(rows: pa.RecordBatch, ones: torch.Tensor) -> Batch:
-    """Without a copy, but for the lengths of lists."""
+    """Without copies, except for the lengths of lists."""
     batch: list[torch.Tensor] = []
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         if name in MULTIPLE:

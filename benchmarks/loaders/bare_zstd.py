@@ -1,7 +1,7 @@
-"""The limit: nothing but zstd over the cells of a table, from memory to memory. Checks nothing and makes no tensors.
+"""The limit: only zstd over the cells of a table, memory to memory. Verifies nothing and makes no tensors.
 
-zstandard's own threads take the frames of some minibatches at once: Python is called once for thousands of them, and
-holds no lock meanwhile. What it allocates is freed before the next call, and malloc gives it out again.
+zstandard's own threads decompress the frames of several minibatches per call: Python is called once for thousands of
+frames and holds no lock meanwhile. Its buffers are freed before the next call, so malloc can reuse them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,11 @@ _CODEC_AT, _PADDING_AT, _RAW_BYTES = 6, 10, slice(40, 48)
 
 @dataclass(frozen=True)
 class Frames:
-    """Compressed cells of some minibatches."""
+    """Compressed cells of a few minibatches."""
 
     data: Any
     sizes: bytes
-    """u64 a frame: what it holds."""
+    """Decompressed size of each frame, uint64."""
 
 
 def find_frames(table: Table) -> list[Frames]:
@@ -43,7 +43,7 @@ def find_frames(table: Table) -> list[Frames]:
 
 
 def _pack(cells: list[bytes]) -> Frames:
-    packed = [cell for cell in cells if cell[_CODEC_AT] == ZSTD]  # zstd could not make the others smaller
+    packed = [cell for cell in cells if cell[_CODEC_AT] == ZSTD]  # the others did not compress
     frames = [cell[HEADER_BYTES + cell[_PADDING_AT] :] for cell in packed]
     ends = np.cumsum([0, *map(len, frames)], dtype=np.uint64)
     places = np.stack([ends[:-1], np.diff(ends)], axis=1)
@@ -52,7 +52,7 @@ def _pack(cells: list[bytes]) -> Frames:
 
 
 def decompress(found: Sequence[Frames], ready: Sequence[Batch], threads: int) -> Iterator[Batch]:
-    """Hands out tensors that lay ready, as soon as the cells of their minibatches are decompressed."""
+    """Yields ready-made tensors as soon as the cells of their minibatches are decompressed."""
     decompressor = zstandard.ZstdDecompressor()
 
     def run(frames: Frames) -> None:

@@ -1,4 +1,4 @@
-"""What every loader hands out: the same tensors in the same order, and the proof of it. Measures no time."""
+"""What every loader yields: the same tensors in the same order, and the proof of it. Measures no time."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Loader:
 
 
 def to_tensors(batch: Columns) -> list[torch.Tensor]:
-    """The tensors of a minibatch, where its arrays lie."""
+    """The tensors of a minibatch, without copies."""
     tensors: list[torch.Tensor] = []
     for column in batch.values():
         if isinstance(column, Ids):
@@ -42,7 +42,7 @@ def touch(batch: Batch) -> None:
 
 
 def digest(batches: Iterable[Batch]) -> list[Any]:
-    """What an epoch handed out: type and hash of all bytes of each tensor of a batch, in order."""
+    """What an epoch yielded: dtype and hash of the bytes of each tensor, in order."""
     hashes: list[int] = []
     kinds: list[str] = []
     num_batches = 0

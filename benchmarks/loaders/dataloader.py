@@ -1,4 +1,4 @@
-"""torch's DataLoader in this process: row by row with the default collate, and a minibatch at once."""
+"""torch's DataLoader in this process: row by row with the default collate, and whole minibatches."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def pack_rows(columns: Columns) -> dict[str, NDArray[Any]]:
-    """Few wide arrays, lists padded to the longest: the kindest form for whoever goes row by row."""
+    """A few wide arrays, lists padded to the longest: the most favourable form for reading row by row."""
     multiple = np.zeros((len(floats(columns, "label")), len(MULTIPLE), MOST_IDS), np.int64)
     for number, name in enumerate(MULTIPLE):
         column = ids(columns, name)
@@ -33,7 +33,7 @@ def pack_rows(columns: Columns) -> dict[str, NDArray[Any]]:
 
 
 def unpack(rows: Mapping[str, torch.Tensor], ones: torch.Tensor) -> Batch:
-    """Packed rows of a minibatch as the tensors that everybody hands out."""
+    """Packed rows of a minibatch as the common tensors."""
     batch: list[torch.Tensor] = []
     for data in rows["single"].t().contiguous().unbind():
         batch += [data, ones]
@@ -68,7 +68,7 @@ def read_rows(folder: Path) -> Iterator[Batch]:
 
 
 class Gathered(Dataset[torch.Tensor]):
-    """Gathers all rows of a minibatch at once out of mapped .npy files; any order of rows would do."""
+    """Gathers all rows of a minibatch at once from mapped .npy files; any order of rows works."""
 
     def __init__(self, folder: Path) -> None:
         self._columns: dict[str, Any] = {name: _map(folder, name) for name in (*CATEGORICAL, *REAL)}

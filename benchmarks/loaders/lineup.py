@@ -1,4 +1,4 @@
-"""All loaders of the contest over one click log: each writes its own files, and is proven to hand out the same rows."""
+"""All loaders over one click log: each writes its own files and is proven to yield the same rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ BEATEN = (
 
 
 class Lineup:
-    """Who reads what was written into a folder. Who goes row by row gets fewer rows (*): it takes so long."""
+    """The loaders of one folder. Those that read row by row get fewer rows (*), because they take so long."""
 
     def __init__(self, folder: Path, num_batches: int, num_slow: int) -> None:
         self._folder = folder
@@ -44,11 +44,11 @@ class Lineup:
         return [*self._compressed(), *self._minibatch_peers(), *self._arrow_peers(), *self._row_peers()]
 
     def prove(self, loaders: Sequence[Loader]) -> None:
-        """Everybody hands out the same bytes in the same order, in an epoch that is not timed."""
+        """Check in an untimed epoch that all loaders yield the same bytes in the same order."""
         wanted = {count: digest(self._ready[:count]) for count in (self._num_batches, self._num_slow)}
         for loader in loaders:
             if digest(loader.epoch()) != wanted[loader.num_batches]:
-                raise SystemExit(f"{loader.name}: hands out other tensors than were written: mend the benchmark")
+                raise SystemExit(f"{loader.name}: yields other tensors than were written; fix the benchmark")
 
     def _whole(self, name: str, epoch: Callable[[], Iterable[Batch]]) -> Loader:
         return Loader(name, epoch, self._num_batches)

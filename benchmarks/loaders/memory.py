@@ -1,4 +1,4 @@
-"""How much a process grows while it reads a table slower than the table could be read. Run in a process of its own.
+"""How much a process grows while its consumer is slower than the reader. Run in its own process.
 
 .venv/bin/python -m benchmarks.loaders.memory TABLE MAX_CACHE_SIZE
 """
@@ -19,7 +19,7 @@ RECORDS_PER_LOOK = 5
 
 
 def main(folder: str, max_cache_size: int) -> None:
-    """Prints the growth of each field in bytes: memory of the process's own, and mapped pages of files."""
+    """Print the growth of each field in bytes: private memory, and mapped pages of files."""
     table = open_table(folder)
     touch(to_batch(next(table.read(stop=1))))
     before = _memory_bytes()

@@ -30,7 +30,7 @@ _UNUSED = (
 
 
 class _Hollow(ModuleType):
-    """A module that has any class one asks for."""
+    """A module that has any class asked for."""
 
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):

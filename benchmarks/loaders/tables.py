@@ -30,7 +30,7 @@ def write_table(store: Store, batches: Iterable[Columns], compression: str) -> T
 
 
 def read_first(store: Store) -> Iterator[Batch]:
-    """As a process reads a table that it has not read before: every byte is checked."""
+    """As a new process reads a table: every byte is verified."""
     yield from read_table(open_table(store))
 
 

@@ -1,5 +1,5 @@
 """Lightning and skorch as contestants of benchmarks/trainer.py: the same net, optimizer and minibatches. A contestant
-gives the seconds of an epoch, without what its trainer does once in the beginning."""
+returns the seconds of an epoch without its trainer's one-time setup."""
 
 import importlib
 import logging
@@ -35,7 +35,7 @@ class Slices(IterableDataset[Any]):
 
 
 class Adapted(torch.optim.Optimizer):
-    """Our optimizer as the peers take one: they look for torch's class, and give the step a closure."""
+    """Our optimizer in the form that peers expect: a torch optimizer class whose step takes a closure."""
 
     def __init__(self, params: Any, lr: float = RATE) -> None:
         super().__init__(params, {"lr": lr})

@@ -1,5 +1,5 @@
-"""The limit: Samovar's model in a hand-written loop, over minibatches that are already in memory. No loop of the
-project's, no callbacks; reading is not timed.
+"""The limit: Samovar's model in a hand-written loop over minibatches in memory. Without Samovar's loop and callbacks;
+reading is not timed.
 
 python -m benchmarks.training_peers.bare FOLDER NUM_BATCHES: takes turns
 """
@@ -16,8 +16,7 @@ from benchmarks.training_peers.data import TABLE
 from benchmarks.training_peers.script import build
 
 from samovar.config import Params
-from samovar.runner import Learner, Loader, MinibatchRecord, Uri
-from samovar.runner.stream import TableStream
+from samovar.runner import Columns, Learner, Loader, MinibatchRecord, TableStream, Uri
 from samovar.tables import open_table
 
 NAME = "Samovar's model, bare steps in memory"
@@ -43,9 +42,10 @@ def main(folder: Path, num_batches: int) -> None:
     table = open_table(folder / TABLE)
     features = learner.required_features()
     assert features is not None
-    with Loader(features, ["label"]) as loader:
+    with Loader() as loader:
         rows = range(table.num_minibatches)
-        reading = loader.read(Uri(0, "all", TableStream(table, rows), 0, len(rows), 0))
+        stream = TableStream(table, rows, Columns(features, ["label"]))
+        reading = loader.read(Uri(0, "all", stream, 0, len(rows), 0))
         for _ in sys.stdin:
             records = list(islice(reading, num_batches))
             start = time.perf_counter()

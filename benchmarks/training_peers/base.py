@@ -1,7 +1,7 @@
-"""The model that everybody trains, and a contestant's side of the turns. Knows no loaders and no embeddings.
+"""The common model, and the contestant's side of the turns. Knows no loaders and no embeddings.
 
 26 embeddings of 16, side by side with 13 floats ─▶ MLP 256-64-1 ─▶ log-loss of a click
-Adagrad for the embeddings, Adam for the rest: torch's fused one for everybody, as it is the fastest.
+Adagrad for the embeddings, Adam for the rest: torch's fused one for all, as it is the fastest.
 """
 
 import json
@@ -22,7 +22,7 @@ EMBEDDING_LR = 0.05
 DENSE_LR = 1e-3
 NUM_THREADS = 2
 NUM_FOLDED = 1 << 20
-"""Rows of a table of fixed size: ids are folded into them by their lowest bits."""
+"""Rows of a table of fixed size: ids are folded by their lowest bits."""
 
 Step = Callable[[Batch], float]
 
@@ -44,7 +44,7 @@ def loss_of(
 
 
 class Peer:
-    """A model of torch's own, with embeddings of any kind."""
+    """A plain torch model with embeddings of any kind."""
 
     def __init__(self, embed: Callable[[Batch], torch.Tensor], optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self._embed = embed
@@ -63,11 +63,11 @@ class Peer:
         return loss.item()
 
 
-# Turns: the parent writes a contestant's name, the child trains on so many further minibatches and answers
+# Turns: the parent writes a contestant's name; the child trains on the next minibatches and answers
 
 
 def serve(contestants: Mapping[str, Callable[[], Iterator[float]]], num_batches: Mapping[str, int]) -> None:
-    """Each contestant is an iterator of losses, one a minibatch; a turn takes so many of them."""
+    """Each contestant is an iterator of losses, one per minibatch; a turn consumes a fixed number of them."""
     torch.set_num_threads(NUM_THREADS)
     losses = {name: begin() for name, begin in contestants.items()}
     for line in sys.stdin:

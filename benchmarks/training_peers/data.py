@@ -1,8 +1,8 @@
 """The click log on disk, once for each way to read it. Trains nothing.
 
-clicks             a tensor table, an hour every few minibatches, with a key
+clicks             a tensor table, a new hour every few minibatches, with a key
 batched.parquet    ordinary rows, ids folded; a row group is a turn
-columns.parquet    the first of these rows in smaller row groups, for whoever goes row by row
+columns.parquet    the first of these rows in smaller row groups, for reading row by row
 rows.parquet       the same in four wide columns
 """
 

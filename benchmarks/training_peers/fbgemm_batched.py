@@ -1,4 +1,4 @@
-"""FBGEMM's table-batched embeddings on the CPU, fed by Arrow batch by batch.
+"""FBGEMM's table-batched embeddings on the CPU, fed by Arrow in batches.
 
 python -m benchmarks.training_peers.fbgemm_batched FOLDER NUM_BATCHES: takes turns
 """

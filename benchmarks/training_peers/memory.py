@@ -1,4 +1,4 @@
-"""Whether a run that meets no new ids keeps its memory: epochs over one table, 10 million rows after the warm-up."""
+"""Whether memory stays flat in a run without new ids: epochs over one table, 10 million rows after warm-up."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ MOST_APART = 0.05
 
 
 def run(folder: Path, start: Callable[[Path], Contender]) -> Iterator[Report]:
-    """`start` makes the process of a config."""
+    """`start` starts the process for a config."""
     data.write_hours(folder / data.TABLE, make_clicks(EPOCH_BATCHES * BATCH_SIZE), EPOCH_BATCHES)
     num_epochs = -(-NUM_ROWS // (EPOCH_BATCHES * BATCH_SIZE))
     config = {

@@ -1,4 +1,4 @@
-"""The parent's side of the turns: a process that trains when it is asked to. Knows no models."""
+"""The parent's side of the turns: a process that trains when asked. Knows no models."""
 
 import json
 import os
@@ -19,7 +19,7 @@ class Turn:
 
 
 class Contender:
-    """A process, at work only during a turn. Use it in a `with` block."""
+    """A process that works only during a turn. Use it in a `with` block."""
 
     def __init__(
         self, module: str, arguments: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
@@ -48,7 +48,7 @@ class Contender:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()  # what it has learned is of no use
+        self._process.kill()  # its model is not needed
         self._process.communicate()
 
     def ask(self, name: str) -> Turn:

@@ -1,4 +1,4 @@
-"""Samovar's contestant, as a user writes it: a script for `samovar train`. Its callback takes part in the turns."""
+"""Samovar's contestant: an ordinary script for `samovar train`. Its callback takes part in the turns."""
 
 import sys
 import time
@@ -32,7 +32,7 @@ class Clicks(samovar.BaseEmbeddingModel):
 
 
 class Turnstile(samovar.Callback):
-    """Between two turns the run waits at the beginning of an hour. All callbacks of the hours before are timed."""
+    """Between turns the run waits at the start of an hour. All callbacks of earlier hours are timed."""
 
     def __init__(self, hours_a_turn: int) -> None:
         self._hours_a_turn = hours_a_turn

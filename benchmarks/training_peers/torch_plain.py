@@ -1,4 +1,4 @@
-"""torch's own: a sparse EmbeddingBag a feature. Fed by the default DataLoader row by row, or by Arrow batch by batch.
+"""torch's own: a sparse EmbeddingBag per feature, fed by the default DataLoader row by row or by Arrow in batches.
 
 python -m benchmarks.training_peers.torch_plain FOLDER NUM_BATCHES NUM_ROW_BATCHES: takes turns
 """
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 class ColumnRows(IterableDataset[Row]):
-    """Row by row out of a Parquet file, a row group in memory: a value a column, lists padded."""
+    """Row by row from a Parquet file, one row group in memory: one value per column, lists padded."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class ColumnRows(IterableDataset[Row]):
 
 
 def join_columns(rows: Mapping[str, torch.Tensor], ones: torch.Tensor) -> Batch:
-    """What the default collate has made of such rows, as the tensors that everybody hands out."""
+    """The default collate's output for such rows, as the common tensors."""
     batch: list[torch.Tensor] = []
     for name in SINGLE:
         batch += [rows[name], ones]
@@ -63,7 +63,7 @@ def _lengths(name: str) -> str:
 
 
 class WideRows(IterableDataset[Row]):
-    """The same out of four wide columns: the kindest form for whoever goes row by row."""
+    """The same out of four wide columns: the kindest form for reading row by row."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

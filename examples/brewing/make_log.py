@@ -1,5 +1,5 @@
 """A made-up click log as a CSV file: ids over the whole unsigned range, strings, texts, numbers, missing values.
-Who reads "sale" in a title clicks six times as often: there is something to learn.
+A title with "sale" is clicked six times as often, so there is something to learn.
 
 python examples/brewing/make_log.py clicks.csv [ROWS]
 """
@@ -16,7 +16,7 @@ WORDS = ("red", "blue", "shoes", "hat", "tea", "samovar", "зелёный", "ч�
 
 
 def write_log(path: Path, num_rows: int) -> None:
-    """Rows in no order of time, as logs from many machines come."""
+    """Rows that are not sorted by time, like logs from many machines."""
     chance = numpy_generator(1, "click log")
     users = chance.integers(0, 2**64, num_rows // 10 + 1, dtype="uint64")
     with path.open("x", newline="") as file:

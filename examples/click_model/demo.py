@@ -1,9 +1,9 @@
 """The main job, end to end: a click log becomes a table; a model learns it hour by hour and predicts each hour before
-it sees it; its process is killed twice without mercy, goes on, and ends with the bytes of a run that was never killed.
+it sees it; its process is killed twice, resumes, and ends with the same bytes as a run that was never killed.
 
     python examples/click_model/demo.py [FOLDER] [--days 7] [--rows-per-hour 6000]
 
-Every line that it prints was done in front of the reader.
+Everything that it prints happens while you watch.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_demo(folder: Path, days: int, rows_per_hour: int) -> bool:
-    """All of it; says whether the killed run ended with the bytes of the straight one."""
+    """Run it all; returns whether the killed run ended with the same bytes as the uninterrupted one."""
     for name in FILES:
         shutil.copy(HERE / name, folder)
     num_rows = days * 24 * rows_per_hour
@@ -63,13 +63,13 @@ def run_demo(folder: Path, days: int, rows_per_hour: int) -> bool:
     run_samovar(folder, "brew", "recipe.json")
     show_title("A model learns it hour by hour, and is killed twice on the way")
     train_with_kills(folder, len(open_table(folder / "clicks").hours))
-    show_title("The same once more, without a kill")
-    begun = time.monotonic()
+    show_title("The same again, without a kill")
+    start = time.monotonic()
     run_samovar(folder, *TRAIN, "--out", STRAIGHT)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     console.print(f"  {num_rows / seconds:,.0f} rows/s: start, training, evaluation of every hour, snapshots")
     is_same = show_proof(folder)
-    show_title("How good it was: each hour predicted by the model of the hour before")
+    show_title("How good it is: each hour is predicted by the model of the hour before")
     console.print(show_days(folder / KILLED / "evaluation" / "ahead"))
     show_title("The directory is the truth")
     console.print(show_tree(folder / KILLED))
@@ -86,7 +86,7 @@ def train_with_kills(folder: Path, num_hours: int) -> None:
         process = start_samovar(folder, *TRAIN)
         parts = folder / KILLED / "evaluation" / "ahead"
         while process.poll() is None and sum(1 for _ in parts.glob("*.parquet")) < number:
-            time.sleep(0.001)  # the directory decides, not the time
+            time.sleep(0.001)  # the directory decides, not the clock
         process.kill()
         process.wait()
         console.print(f"  [red]SIGKILL[/] after hour {number} of {num_hours}: {describe_safe_point(folder / KILLED)}")
@@ -141,7 +141,7 @@ def log_loss(targets: NDArray[Any], predictions: NDArray[Any]) -> float:
 
 
 def draw_training(root: Path, path: Path) -> None:
-    """Loss and ids by hour: new ads come every day, and old ones leave when their ttl is over."""
+    """Loss and ids by hour: new ads appear every day, and old ones expire."""
     lines = [line for line in read_log(LocalStore(root), METRICS_LOG) if line["kind"] == "train"]
     figure = Figure(figsize=(10, 7), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
@@ -197,7 +197,7 @@ def run_samovar(folder: Path, *arguments: str) -> None:
 
 
 def start_samovar(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """A command of samovar's, which prints for itself."""
+    """A samovar command; it prints its own output."""
     shown = (f"'{argument}'" if "{" in argument else argument for argument in arguments)
     console.print(f"[bold]$ samovar {' '.join(shown)}[/]")
     return subprocess.Popen([sys.executable, "-m", "samovar", *arguments], cwd=folder)

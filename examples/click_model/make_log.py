@@ -2,7 +2,7 @@
 
 python make_log.py clicks.parquet --days 4 --rows-per-hour 2000
 
-`chance` is what the hidden model gave to each row: no model can have a better expected log-loss than that.
+`chance` is the hidden model's probability for each row: no model can have a better expected log-loss.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _SCHEMA = pa.schema(
 
 
 def make_day(day: int, rows_per_hour: int, seed: int) -> pa.Table:
-    """One day, which depends on nothing but its number."""
+    """One day; depends only on its number."""
     chance = numpy_generator(seed, "click log", day)
     num_rows = 24 * rows_per_hour
     seconds = np.sort(chance.integers(0, 86400, num_rows))
@@ -64,10 +64,9 @@ def make_day(day: int, rows_per_hour: int, seed: int) -> pa.Table:
 def hidden_logit(
     seed: int, day: int, users: NDArray[np.int64], ads: NDArray[np.int64], places: NDArray[np.int64], angle: Array
 ) -> Array:
-    """A quality of each ad that drifts, a mood of each user, a place, the time of day, and whether ad and user share a
-    topic."""
+    """A drifting quality per ad, a mood per user, the place, the time of day, and whether ad and user share a topic."""
     quality = _effects(seed, "ad", (day + 1) * ADS_PER_DAY, 1.2)
-    for since in range(1, day + 1):  # each day moves all ads a little
+    for since in range(1, day + 1):  # every day shifts all ads a little
         quality = quality + _effects(seed, f"drift {since}", len(quality), 0.15)
     mood = _effects(seed, "user", NUM_USERS, 0.8)
     shelf = _effects(seed, "place", NUM_PLACES, 0.5)
@@ -81,7 +80,7 @@ def _effects(seed: int, purpose: str, count: int, scale: float) -> Array:
 
 
 def _zipf(chance: np.random.Generator, count: int, num_rows: int) -> NDArray[np.int64]:
-    """Ranks 0 to count - 1, the first the most frequent."""
+    """Ranks 0 to count - 1, the most frequent first."""
     weights = 1 / np.arange(1, count + 1)
     return chance.choice(count, num_rows, p=weights / weights.sum())
 

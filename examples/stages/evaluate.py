@@ -1,4 +1,4 @@
-"""How often the model is right about images that it has never seen."""
+"""Accuracy on images that the model has never seen."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The model for programs that know neither torch nor Samovar: its weights as JSON, and the config it was made with."""
+"""Exports the model for programs without torch or Samovar: its weights as JSON, and its config."""
 
 import json
 

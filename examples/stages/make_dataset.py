@@ -1,4 +1,4 @@
-"""Packs image files into arrays; the folder of a file is its label. Every fourth file is kept for the test."""
+"""Packs image files into arrays; a file's folder is its label. Every fourth file is kept for testing."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Raw data to play with: small grey images of three shapes, with noise, as PGM files in a folder for each shape.
+"""Sample data: small, noisy grey images of three shapes, as PGM files in one folder per shape.
 
 python make_images.py images [COUNT]
 """

@@ -1,4 +1,4 @@
-"""The net of this example, in one place for all stages that need it."""
+"""The net of this example, shared by all stages that need it."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from samovar import Params
 
 
 def make_net(params: Params, num_pixels: int, num_shapes: int) -> nn.Module:
-    """An old config knows nothing of newer architectures, and still gets its own."""
+    """An old config does not name newer options and still gets its own architecture."""
     hidden = params.get("hidden", 16)
     if params.get("arch", "baseline") == "baseline":
         return nn.Sequential(nn.Flatten(), nn.Linear(num_pixels, hidden), nn.ReLU(), nn.Linear(hidden, num_shapes))

@@ -1,4 +1,4 @@
-"""What the model sees in image files: a line for each, with its chances."""
+"""Predicts image files: one line per file, with probabilities."""
 
 import csv
 import json

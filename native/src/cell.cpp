@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "samovar/clones.h"
+#include "samovar/distinct.h"
 #include "samovar/hash.h"
 
 namespace samovar {
@@ -14,12 +15,12 @@ constexpr char MAGIC[4] = {'S', 'M', 'V', 'C'};
 constexpr uint8_t FORMAT = 1;
 constexpr uint8_t FLOAT32 = 1;
 constexpr size_t PAGE_BYTES = 4096;
-constexpr size_t MAX_ITEMS = size_t{1} << 31;  // 8 GiB of floats; a row is refused at 100 MB
+constexpr size_t MAX_ITEMS = size_t{1} << 31;  // 8 GiB of floats; the writer rejects a minibatch over 100 MB
 
 using Header = CellHeader;
 
 uint64_t checksum_of(Header header, const void* payload, size_t size) {
-    header.padding = 0;  // says where the cell lies, not what it is
+    header.padding = 0;  // depends on the place of the cell, not on its content
     const uint64_t seed = hash_bytes(&header, offsetof(Header, checksum), 0);
     return hash_bytes(payload, size, seed);
 }
@@ -61,8 +62,8 @@ uint8_t width_for(uint64_t largest, bool is_wide) {
     return largest > 0xFF ? 2 : 1;
 }
 
-template <typename Narrow>
-void append_narrow(std::vector<uint8_t>& raw, const int32_t* values, size_t n) {
+template <typename Narrow, typename Value>
+void append_narrow(std::vector<uint8_t>& raw, const Value* values, size_t n) {
     const size_t at = raw.size();
     raw.resize(at + n * sizeof(Narrow));
     for (size_t i = 0; i < n; ++i) {
@@ -71,7 +72,8 @@ void append_narrow(std::vector<uint8_t>& raw, const int32_t* values, size_t n) {
     }
 }
 
-void append_ints(std::vector<uint8_t>& raw, const int32_t* values, size_t n, uint8_t width) {
+template <typename Value>
+void append_ints(std::vector<uint8_t>& raw, const Value* values, size_t n, uint8_t width) {
     if (width == 1) append_narrow<uint8_t>(raw, values, n);
     if (width == 2) append_narrow<uint16_t>(raw, values, n);
     if (width == 4) append_narrow<uint32_t>(raw, values, n);
@@ -82,24 +84,6 @@ void append_words(std::vector<uint8_t>& raw, const uint64_t* words, size_t n) {
     raw.insert(raw.end(), bytes, bytes + n * sizeof *words);
 }
 
-// The distinct ids in order of first sight, and where each id stands among them.
-void find_distinct(const uint64_t* ids, size_t n, std::vector<uint64_t>& distinct, std::vector<int32_t>& positions) {
-    thread_local std::vector<int32_t> slots;
-    size_t capacity = 16;
-    while (capacity < 2 * n) capacity *= 2;
-    slots.assign(capacity, -1);
-    distinct.clear();
-    positions.resize(n);
-    for (size_t i = 0; i < n; ++i) {
-        size_t slot = hash_integer(ids[i], 0) & (capacity - 1);
-        while (slots[slot] >= 0 && distinct[static_cast<size_t>(slots[slot])] != ids[i]) slot = (slot + 1) & (capacity - 1);
-        if (slots[slot] < 0) {
-            slots[slot] = static_cast<int32_t>(distinct.size());
-            distinct.push_back(ids[i]);
-        }
-        positions[i] = slots[slot];
-    }
-}
 
 template <typename Narrow>
 uint64_t widen(const uint8_t* in, size_t n, int32_t* out) {
@@ -113,7 +97,7 @@ uint64_t widen(const uint8_t* in, size_t n, int32_t* out) {
     return largest;
 }
 
-// Loops of their own, so that each is compiled for wide vectors.
+// Separate loops, so that each is compiled for wide vectors.
 SAMOVAR_CLONED uint64_t widen1(const uint8_t* in, size_t n, int32_t* out) { return widen<uint8_t>(in, n, out); }
 SAMOVAR_CLONED uint64_t widen2(const uint8_t* in, size_t n, int32_t* out) { return widen<uint16_t>(in, n, out); }
 SAMOVAR_CLONED uint64_t widen4(const uint8_t* in, size_t n, int32_t* out) { return widen<uint32_t>(in, n, out); }
@@ -140,12 +124,14 @@ SAMOVAR_CLONED uint64_t sum_of(const int32_t* values, size_t n) {
 }
 
 Header read_header(const uint8_t* cell, size_t size) {
-    if (size < sizeof(Header)) throw std::runtime_error("is cut: " + std::to_string(size) + " bytes, not even a header");
+    if (size < sizeof(Header)) {
+        throw std::runtime_error("is cut: " + std::to_string(size) + " bytes, less than a header");
+    }
     Header header;
     std::memcpy(&header, cell, sizeof header);
     if (std::memcmp(header.magic, MAGIC, sizeof MAGIC) != 0) throw std::runtime_error("is not a cell");
     if (header.format != FORMAT) {
-        throw std::runtime_error("has cell format " + std::to_string(header.format) + "; this Samovar reads " +
+        throw std::runtime_error("has format " + std::to_string(header.format) + ", this Samovar reads " +
                                  std::to_string(FORMAT));
     }
     if (sizeof header + header.padding > size) throw std::runtime_error("is cut");
@@ -160,7 +146,7 @@ Shape shape_of(const Header& header) {
     uint64_t size = 1;
     for (uint32_t i = 0; i < shape.rank; ++i) {
         size *= shape.dims[i];
-        if (size > MAX_ITEMS) throw std::runtime_error("is larger than any minibatch");
+        if (size > MAX_ITEMS) throw std::runtime_error("claims more items than a minibatch can have");
     }
     return shape;
 }
@@ -191,10 +177,10 @@ void check_counts(const Header& header, const Shape& shape) {
     } else {
         throw std::runtime_error("has an unknown layout");
     }
-    if (expected != header.raw_bytes) throw std::runtime_error("has counts that do not fit its size");
+    if (expected != header.raw_bytes) throw std::runtime_error("has counts that do not match its size");
 }
 
-// Uncompressed cells with 32-bit integers need no work at all, if they lie aligned in an aligned source.
+// An uncompressed cell with 32-bit integers can be used in place, if it is aligned in an aligned source.
 bool can_be_mapped(const Header& header, const uint8_t* source, size_t payload_at) {
     const auto layout = static_cast<Layout>(header.layout);
     if (header.codec != 0 || payload_at % CELL_ALIGNMENT != 0) return false;
@@ -246,7 +232,7 @@ void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& sh
 
 void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, const int32_t* lengths,
                 const Shape& shape, const Packing& packing) {
-    const bool is_wide = packing.codec == Codec::none;  // a reader then uses everything where it lies
+    const bool is_wide = packing.codec == Codec::none;  // a reader then uses everything in place
     const size_t num_lengths = shape.size();
     uint64_t longest = 0, sum = 0;
     bool all_one = true;
@@ -261,20 +247,25 @@ void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, 
         throw std::invalid_argument("the lengths add up to " + std::to_string(sum) + ", but there are " +
                                     std::to_string(num_ids) + " ids");
     }
+    thread_local Distinct finder;
     thread_local std::vector<uint64_t> distinct;
-    thread_local std::vector<int32_t> positions;
+    thread_local std::vector<uint32_t> positions;
     thread_local std::vector<uint8_t> raw;
-    if (!is_wide) find_distinct(ids, num_ids, distinct, positions);
-    const uint8_t width = width_for(distinct.empty() ? 0 : distinct.size() - 1, is_wide);
-    const bool is_distinct = !is_wide && distinct.size() * sizeof *ids + num_ids * width < num_ids * sizeof *ids;
+    size_t num_distinct = 0;
+    if (!is_wide) {
+        if (distinct.size() < num_ids) distinct.resize(num_ids), positions.resize(num_ids);
+        num_distinct = finder.find(ids, num_ids, distinct.data(), positions.data());
+    }
+    const uint8_t width = width_for(num_distinct == 0 ? 0 : num_distinct - 1, is_wide);
+    const bool is_distinct = !is_wide && num_distinct * sizeof *ids + num_ids * width < num_ids * sizeof *ids;
     Header header = header_of(is_distinct ? Layout::distinct : Layout::ids, shape);
     header.num_ids = num_ids;
     header.length_bytes = all_one ? 0 : width_for(longest, is_wide);
     raw.clear();
     if (is_distinct) {
         header.item = width;
-        header.num_distinct = static_cast<uint32_t>(distinct.size());
-        append_words(raw, distinct.data(), distinct.size());
+        header.num_distinct = static_cast<uint32_t>(num_distinct);
+        append_words(raw, distinct.data(), num_distinct);
         append_ints(raw, positions.data(), num_ids, width);
     } else {
         append_words(raw, ids, num_ids);
@@ -295,12 +286,12 @@ CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellP
         const CellPlace& place = places[index];
         try {
             if (place.offset > source_bytes || place.size > source_bytes - place.offset) {
-                throw std::runtime_error("lies beyond the end of its file");
+                throw std::runtime_error("is beyond the end of its file");
             }
             plan(index);
             arena_.lay_out();
             if (arena_.size_bytes > max_bytes) {
-                throw std::runtime_error("claims to be larger in memory than its table says, or than any may be");
+                throw std::runtime_error("claims more memory than its table says");
             }
         } catch (const std::exception& error) {
             throw CellError(index, error.what());
@@ -384,7 +375,7 @@ void CellDecoder::decode(size_t index, uint8_t* arena, bool is_checked) const {
     const size_t size = place.size - sizeof header - header.padding;
     if (is_checked && (cell.ids.is_mapped || cell.items.is_mapped)) return touch_pages(payload, size);
     if (checksum_of(header, payload, size) != header.checksum) {
-        throw std::runtime_error("is damaged: its checksum does not fit");
+        throw std::runtime_error("is damaged: its checksum does not match");
     }
     if (cell.layout == Layout::ids || cell.layout == Layout::distinct) {
         decode_bag(cell, header, payload, size, arena);
@@ -409,7 +400,7 @@ void CellDecoder::decode_bag(const DecodedCell& cell, const CellHeader& header, 
         largest = largest_of(positions, cell.positions.size);
         if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_) + cell.lengths.at;
     } else if (cell.layout == Layout::ids && header.length_bytes == 0) {
-        decompress(codec, payload, size, words, header.raw_bytes);  // straight into place
+        decompress(codec, payload, size, words, header.raw_bytes);  // without a scratch copy
     } else {
         thread_local std::vector<uint8_t> scratch;
         if (scratch.size() < header.raw_bytes) scratch.resize(header.raw_bytes);

@@ -16,7 +16,7 @@ size_t Distinct::find(const uint64_t* words, size_t n, uint64_t* distinct, uint3
         const uint64_t word = words[i];
         size_t slot = (word ^ word >> 32) * 0x9E3779B97F4A7C15 >> (64 - log2);
         uint32_t place = slots[slot];
-        // New or seen is a coin's throw, so it is no branch; a collision is rare, so it is one.
+        // Whether a word is new is unpredictable, so it is no branch; a collision is rare, so it is one.
         uint32_t found = place != 0 ? place - 1 : count;
         while (__builtin_expect((place != 0) & (distinct[found] != word), 0)) {
             slot = (slot + 1) & (size - 1);

@@ -22,14 +22,14 @@ Distinct& distinct_words() {
     return words;
 }
 
-// A task a table is enough where there are tables for all threads: every split of a table reads all its ids again, to
-// find its own.
+// One task per table is enough if there are at least as many tables as threads: each split of a table reads all its ids
+// again to find its own.
 size_t splits_for(size_t num_tables, size_t num_ids, unsigned threads) {
     if (num_tables == 0 || num_tables >= threads || num_ids < MIN_SPLIT_IDS_OF_TABLE * num_tables) return 1;
     return (threads + num_tables - 1) / num_tables;
 }
 
-// [k/n, (k+1)/n) of a size.
+// The range [k/n, (k+1)/n) of a size.
 std::pair<size_t, size_t> share(size_t size, size_t k, size_t n) { return {size * k / n, size * (k + 1) / n}; }
 
 size_t check_lens(const FeatureInput& input, size_t feature, std::vector<uint32_t>& lens) {
@@ -41,13 +41,13 @@ size_t check_lens(const FeatureInput& input, size_t feature, std::vector<uint32_
         all |= input.lens[b];
         not_one |= input.lens[b] ^ 1;
     }
-    if (all < 0) throw BadBag(feature, "data_len: holds a negative length");
+    if (all < 0) throw BadBag(feature, "data_len has a negative length");
     const size_t occurrences = input.positions != nullptr ? input.num_positions : input.num_ids;
     if (sum != occurrences) {
-        throw BadBag(feature, "data_len: adds up to " + std::to_string(sum) + ", but there are " +
+        throw BadBag(feature, "data_len adds up to " + std::to_string(sum) + ", but there are " +
                                   std::to_string(occurrences) + " ids");
     }
-    if (occurrences > INT32_MAX) throw BadBag(feature, "data: holds 2^31 ids or more");
+    if (occurrences > INT32_MAX) throw BadBag(feature, "data has 2^31 ids or more");
     if (not_one != 0) {
         lens.resize(input.num_bags);
         for (size_t b = 0; b < input.num_bags; ++b) lens[b] = static_cast<uint32_t>(input.lens[b]);
@@ -58,12 +58,12 @@ size_t check_lens(const FeatureInput& input, size_t feature, std::vector<uint32_
 void check_positions(const FeatureInput& input, size_t feature, std::vector<uint32_t>& positions) {
     thread_local std::vector<uint8_t> marks;
     marks.assign(input.num_ids, 0);
-    uint8_t* const seen = marks.data();  // a thread's own vector is looked up at each use
+    uint8_t* const seen = marks.data();  // each use of a thread_local vector costs a lookup
     positions.resize(input.num_positions);
     for (size_t i = 0; i < input.num_positions; ++i) {
         const auto position = static_cast<uint32_t>(input.positions[i]);
         if (position >= input.num_ids) {
-            throw BadBag(feature, "inverse: holds position " + std::to_string(input.positions[i]) + " of " +
+            throw BadBag(feature, "inverse has position " + std::to_string(input.positions[i]) + ", but there are " +
                                       std::to_string(input.num_ids) + " distinct ids");
         }
         seen[position] = 1;
@@ -71,7 +71,7 @@ void check_positions(const FeatureInput& input, size_t feature, std::vector<uint
     }
     const size_t used = std::accumulate(seen, seen + input.num_ids, size_t{0});
     if (used != input.num_ids) {
-        throw BadBag(feature, "unique: holds " + std::to_string(input.num_ids - used) + " ids that no position names");
+        throw BadBag(feature, "unique has " + std::to_string(input.num_ids - used) + " ids that no position in inverse uses");
     }
 }
 
@@ -125,7 +125,7 @@ struct Embedding::Call {
     uint32_t clock;
     bool is_training;
 
-    // The occurrences of a feature, and for distinct ids where each is.
+    // Checks a feature; notes its occurrences and, for distinct ids, their positions.
     void check(size_t feature) {
         Lookup::Feature& to = lookup.features_[feature];
         to.num_occurrences = check_lens(inputs[feature], feature, to.lens);
@@ -190,7 +190,7 @@ void Embedding::probe(Call& call, size_t number, HashTable::PartRange range) {
     const uint64_t* ids = call.ids(use);
     if (call.is_training) {
         table.rows->find_or_insert(ids, use.num_ids, call.clock, table.ttl, range, use.rows.data());
-    } else {  // frozen: any share of the ids will do
+    } else {  // frozen: any split of the ids works
         const auto [first, unused] = share(use.num_ids, range.first, HashTable::PARTS);
         const auto [unused_too, last] = share(use.num_ids, range.last - 1, HashTable::PARTS);
         table.rows->count_missed(table.rows->find(ids + first, last - first, call.clock, table.ttl, missing_row,
@@ -250,7 +250,7 @@ std::unique_ptr<Lookup> Embedding::lookup(const std::vector<FeatureInput>& input
 
 void Embedding::prefetch(const std::vector<FeatureInput>& inputs) const {
     for (const FeatureInput& input : inputs) {
-        std::lock_guard<std::mutex> guard(mutex_);  // a feature at a time: the step is not kept waiting
+        std::lock_guard<std::mutex> guard(mutex_);  // per feature, so that a step need not wait for all of them
         table(input.table).prefetch(input.ids, input.num_ids);
     }
 }
@@ -270,7 +270,7 @@ std::vector<Embedding::TableUpdate> Embedding::plan_update(const std::vector<Pen
             }
             if (num_given == 0) continue;
             if (use.generation != tables_[use.table]->generation) {
-                throw std::logic_error("a sweep or a load came between the lookup and its update");
+                throw std::logic_error("a sweep or a load happened between the lookup and its update");
             }
             size_t& number = update_of_table[use.table];
             if (number == SIZE_MAX) {

@@ -1,4 +1,4 @@
-// A walk in depth. A folder sorts as its name with '/', so that whole paths come in the order of their bytes.
+// A depth-first walk. A folder sorts as its name with '/', so that whole paths come in the order of their bytes.
 #include "samovar/file_list.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ Folder open_folder(int parent, const char* name, const std::string& path) {
 
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-// Neighbours in the list that lie in one folder.
+// Neighbours in the list that are in one folder.
 struct Block {
     std::string folder;
     size_t first;
@@ -48,7 +48,7 @@ struct Block {
 constexpr size_t MOST_IN_BLOCK = 2048;
 constexpr int64_t NO_FILE = -1;  // as a size
 
-// Names first, by one thread; then what the blocks' files are, by all.
+// First the names, by one thread; then the stamps of the files, block by block, by all threads.
 class Walk {
 public:
     explicit Walk(const std::string& root) : root_(root) {
@@ -107,7 +107,7 @@ private:
 
     static bool is_folder(int parent, const dirent& entry) {
         if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
-        struct stat status;  // some file systems do not say
+        struct stat status;  // some file systems do not report the type
         return fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
     }
 

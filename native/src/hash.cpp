@@ -1,4 +1,4 @@
-// XXH64; the header draws it. The tail is written once, and the lanes once.
+// XXH64, as the header defines it.
 #include "samovar/hash.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline void start_lanes(uint64_t* lanes, uint64_t seed) noexcept {
 inline const uint8_t* eat_stripes(uint64_t* lanes, const uint8_t* at, size_t stripes) noexcept {
     uint64_t a = lanes[0], b = lanes[1], c = lanes[2], d = lanes[3];
     for (const uint8_t* end = at + stripes * STRIPE; at != end; at += STRIPE) {
-        __builtin_prefetch(at + 1024);  // a third faster from memory; past the end it does nothing
+        __builtin_prefetch(at + 1024);  // a third faster from memory; harmless past the end
         a = round(a, load<uint64_t>(at));
         b = round(b, load<uint64_t>(at + 8));
         c = round(c, load<uint64_t>(at + 16));
@@ -84,12 +84,12 @@ void check_each(const Offset* offsets, size_t n, size_t size_bytes) {
         while (offsets[i] <= offsets[i + 1]) ++i;
         throw std::invalid_argument("offsets: string " + std::to_string(i) + " starts at " +
                                     std::to_string(offsets[i]) + " and ends at " +
-                                    std::to_string(offsets[i + 1]) + "; offsets must never fall");
+                                    std::to_string(offsets[i + 1]) + ", but offsets must not decrease");
     }
     if (offsets[0] < 0 || static_cast<uint64_t>(offsets[n]) > size_bytes) {
         throw std::invalid_argument("offsets: strings span bytes " + std::to_string(offsets[0]) + " to " +
-                                    std::to_string(offsets[n]) + " of data that has " +
-                                    std::to_string(size_bytes) + "; they must lie within it");
+                                    std::to_string(offsets[n]) + " of data that has only " +
+                                    std::to_string(size_bytes));
     }
 }
 

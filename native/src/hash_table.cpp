@@ -12,10 +12,10 @@ namespace samovar {
 namespace {
 
 constexpr size_t WAVE = 64;         // lookups in flight
-constexpr unsigned LINES = 4;       // of a row that are asked for ahead; the processor sees the rest coming
+constexpr unsigned LINES = 4;       // cache lines of a row to prefetch; the hardware prefetcher does the rest
 constexpr size_t CACHE_LINE = 64;
 
-// What a bucket has of one thing.
+// One field of the four slots of a bucket.
 typedef uint32_t Four __attribute__((vector_size(16)));
 
 template <typename Mask>
@@ -41,16 +41,16 @@ HashTable::HashTable(const Settings& settings) : settings_(settings), rows_(sett
     for (unsigned number = 0; number < PARTS; ++number) enter_level(number, 0);
 }
 
-// The parts grow at loads from 0.74 to 0.86, each table's in an order of its own.
+// Parts grow at loads from 0.74 to 0.86, in an order that differs between tables.
 uint32_t HashTable::limit_of(unsigned number, unsigned log2) const noexcept {
     const uint64_t order = (number * 37 + (settings_.seed >> 32)) % PARTS;
     const uint64_t slots = uint64_t{Bucket::SLOTS} << log2;
     return static_cast<uint32_t>(slots * (PARTS * 74 + 12 * order) / (PARTS * 100));
 }
 
-// Gives the part empty buckets of another size. Its old ones stay until it leaves them.
+// Gives the part empty buckets of another size. The old ones stay until leave_level.
 void HashTable::enter_level(unsigned number, unsigned log2) {
-    if (log2 > 28) throw std::length_error("hash table: a part has grown past a thousand million ids");
+    if (log2 > 28) throw std::length_error("hash table: a part has more than a billion ids");
     std::lock_guard<std::mutex> guard(levels_mutex_);
     if (levels_.size() <= log2) levels_.resize(log2 + 1);
     Level& level = levels_[log2];
@@ -72,7 +72,7 @@ void HashTable::enter_level(unsigned number, unsigned log2) {
 }
 
 void HashTable::leave_level(unsigned number, unsigned log2) {
-    Pages left;  // unmapped after the lock is
+    Pages left;  // unmapped after the lock is released
     std::lock_guard<std::mutex> guard(levels_mutex_);
     Level& level = levels_[log2];
     const size_t part_bytes = sizeof(Bucket) << log2;
@@ -90,7 +90,7 @@ inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const n
     const size_t mask = num_buckets(part) - 1;
     for (size_t b = home(part, hash);; b = (b + 1) & mask) {
         Bucket& bucket = part.buckets[b];
-        unsigned matches = 0, empties = 0;  // which of the four it is nobody foresees, so it is no branch
+        unsigned matches = 0, empties = 0;  // which slot matches is unpredictable, so it is no branch
         for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
             matches |= static_cast<unsigned>((bucket.ids[i] == id) & (bucket.rows[i] >= Bucket::FIRST)) << i;
             empties |= static_cast<unsigned>(bucket.rows[i] == Bucket::EMPTY);
@@ -103,7 +103,7 @@ inline bool HashTable::find_slot(uint64_t id, uint64_t hash, Slot& slot) const n
     }
 }
 
-// Writes an entry into the first free slot on its way; the caller knows that the id is not there.
+// Writes an entry into the first free slot of its probe sequence; the id must not be in the table.
 inline void HashTable::put(const Part& part, const Entry& entry, uint64_t hash, bool& reused) {
     const size_t mask = num_buckets(part) - 1;
     for (size_t b = home(part, hash);; b = (b + 1) & mask) {
@@ -122,8 +122,8 @@ inline void HashTable::put(const Part& part, const Entry& entry, uint64_t hash, 
     }
 }
 
-// Puts all entries of a part anew, into buckets of the given size: those with the next higher bit of the hash go
-// to the neighbour, so that both sides are read and written in order.
+// Puts all entries of a part into fresh buckets of the given size. Twice as many buckets take one more bit of the hash,
+// so both sides are read and written in order.
 void HashTable::rebuild(unsigned number, unsigned log2) {
     const Part old = parts_[number];
     const bool is_moved = old.log2 != log2;
@@ -168,7 +168,7 @@ inline void HashTable::start(float* row, uint64_t id) const noexcept {
     std::fill_n(row + settings_.dim, settings_.state, 0.0f);
 }
 
-// A place in the index and a row for a new id; the row is as its last owner left it.
+// An entry in the index and a row for a new id; the row still has the content of its last owner.
 inline float* HashTable::add(uint64_t id, uint64_t hash, uint32_t stamp, Fresh& fresh) {
     const unsigned number = part_of(hash);
     Part& part = parts_[number];
@@ -205,7 +205,7 @@ inline float* HashTable::touch(uint64_t id, uint64_t hash, uint32_t clock, uint3
     return row;
 }
 
-// Inline by force: GCC 12 takes a function that only prefetches for one without effect, and leaves calls of it out.
+// Forced inline: GCC 12 considers a function that only prefetches to have no effect, and drops calls of it.
 SAMOVAR_INLINE void HashTable::prefetch_row(const float* row) const noexcept {
     const auto begin = reinterpret_cast<uintptr_t>(row) / CACHE_LINE;
     const auto end = (reinterpret_cast<uintptr_t>(row) + settings_.dim * sizeof(float) - 1) / CACHE_LINE + 1;
@@ -214,9 +214,9 @@ SAMOVAR_INLINE void HashTable::prefetch_row(const float* row) const noexcept {
     }
 }
 
-// Calls visit(i, hash) -> row for each id that is_mine(hash), in order, when its bucket has been asked for, and asks
-// for the row. A wave of buckets, then a wave of rows: an order to fetch waits for the page tables, and as many of them
-// wait at once as the processor can see ahead. Between two of them there must be little else.
+// Calls visit(i, hash) -> row for each id that is_mine(hash), in order, after prefetching its bucket, and prefetches the
+// row. A wave of buckets, then a wave of rows: a prefetch waits for the page tables, and the processor overlaps as many
+// of them as it can see ahead, so there must be little else between two of them.
 template <typename IsMine, typename Visit>
 SAMOVAR_INLINE void HashTable::in_waves(const uint64_t* ids, size_t n, IsMine is_mine, Visit visit) const {
     struct Wave {
@@ -231,7 +231,7 @@ SAMOVAR_INLINE void HashTable::in_waves(const uint64_t* ids, size_t n, IsMine is
         size_t count = 0;
         for (; next < n && count < WAVE; ++next) {
             const uint64_t hash = mix(ids[next]);
-            if (!is_mine(hash)) continue;  // another's part may be growing just now
+            if (!is_mine(hash)) continue;  // another thread's part may be growing right now
             wave.places[count] = next;
             wave.hashes[count] = hash;
             wanted[count] = bucket_of(hash);
@@ -299,7 +299,7 @@ size_t HashTable::sweep(uint32_t clock, uint32_t ttl, PartRange range) {
             std::memcpy(&stamps, bucket->stamps, sizeof stamps);
             const Four expired = (clock - stamps > ttl) & (rows >= Bucket::FIRST);
             if (!any(expired)) continue;
-            // A bucket with an empty slot never overflowed: nobody has to look past it.
+            // A bucket with an empty slot never overflowed: no probe goes past it.
             const uint32_t mark = any(rows == Bucket::EMPTY) ? Bucket::EMPTY : Bucket::REMOVED;
             for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
                 if (expired[i] == 0) continue;
@@ -354,7 +354,7 @@ std::vector<HashTable::Entry> HashTable::list(unsigned shard, uint32_t clock, ui
     for (unsigned number = shard * (PARTS / SHARDS); number < (shard + 1) * (PARTS / SHARDS); ++number) {
         const Part& part = parts_[number];
         for (const Bucket* bucket = part.buckets; bucket != part.buckets + num_buckets(part); ++bucket) {
-            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {  // taken or not is a coin's throw, so it is no branch
+            for (unsigned i = 0; i < Bucket::SLOTS; ++i) {  // unpredictable, so it is no branch
                 *next = {bucket->ids[i], bucket->rows[i] - Bucket::FIRST, bucket->stamps[i]};
                 next += (bucket->rows[i] >= Bucket::FIRST) & (clock - bucket->stamps[i] <= ttl);
             }

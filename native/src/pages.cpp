@@ -34,7 +34,7 @@ Pages::Pages(size_t bytes, bool lazy) : size_(bytes), is_mapped_(lazy || bytes >
     if (slack > before) munmap(data_ + before + size_, slack - before);
     data_ += before;
 #ifdef MADV_HUGEPAGE
-    madvise(data_, size_, MADV_HUGEPAGE);  // a wish: without huge pages all works, slower
+    madvise(data_, size_, MADV_HUGEPAGE);  // only advice: everything works without huge pages, but slower
 #endif
 }
 

@@ -21,7 +21,7 @@ BlockPool::Block BlockPool::take(size_t size) {
             return block;
         }
     }
-    const size_t capacity = (size + size / 8 + 4096) / 64 * 64;  // some room, so that the next minibatch fits too
+    const size_t capacity = (size + size / 8 + 4096) / 64 * 64;  // some slack, so that the next minibatch fits too
     auto* data = static_cast<uint8_t*>(std::aligned_alloc(64, capacity));
     if (data == nullptr) throw std::bad_alloc();
     return {data, capacity};
@@ -42,7 +42,7 @@ void BlockPool::give_back(Block block) noexcept {
                 free_bytes_ += block.capacity;
                 return;
             } catch (const std::bad_alloc&) {
-                // no memory for the list: let the block go
+                // no memory for the list: free the block
             }
         }
     }

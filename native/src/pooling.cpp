@@ -6,7 +6,7 @@ namespace samovar {
 
 namespace {
 
-// Outputs and gradients may be columns of a wide matrix: no processor foresees where their next row is.
+// Outputs and gradients may be columns of a wide matrix, whose next row no hardware prefetcher predicts.
 constexpr size_t AHEAD = 12;
 constexpr size_t AHEAD_OF_SINGLES = 96;  // a bag of one id takes a few nanoseconds
 
@@ -15,11 +15,11 @@ SAMOVAR_INLINE void pool(const Bags& bags, size_t first, size_t last, size_t sta
                          size_t any_dim, float* out, size_t out_stride) {
     const size_t dim = DIM != 0 ? DIM : any_dim;
     const uint32_t* position = bags.positions + start;
-    if (bags.lens == nullptr) {  // one id a bag: its mean is its sum
+    if (bags.lens == nullptr) {  // one id per bag: its mean is its sum
         for (size_t b = first; b < last; ++b) {
             const float* row = rows[*position++];
             float* __restrict to = out + b * out_stride;
-            __builtin_prefetch(to + AHEAD_OF_SINGLES * out_stride, 1);  // past the end it does nothing
+            __builtin_prefetch(to + AHEAD_OF_SINGLES * out_stride, 1);  // harmless past the end
             SAMOVAR_VECTOR
             for (size_t j = 0; j < dim; ++j) to[j] = row[j] + 0.0f;
         }

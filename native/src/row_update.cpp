@@ -11,7 +11,7 @@ namespace samovar {
 
 namespace {
 
-constexpr size_t WAVE = 16;  // rows that are asked for at once, while as many before them are updated
+constexpr size_t WAVE = 16;  // rows to prefetch at once, while the wave before is updated
 
 SAMOVAR_INLINE bool is_finite(const float* g, size_t dim) {
     uint32_t bad = 0;
@@ -131,7 +131,7 @@ SAMOVAR_INLINE void update_row(const RowStep& step, [[maybe_unused]] Corrections
     }
 }
 
-// An order to fetch waits for the page tables: with nothing between them many wait at once.
+// A prefetch waits for the page tables: with nothing between them, many wait at once.
 SAMOVAR_INLINE void prefetch(float* const* rows, size_t first, size_t last, size_t width) {
     const size_t bytes = width * sizeof(float) < 512 ? width * sizeof(float) : 512;
     for (size_t i = first; i < last; ++i) {
@@ -139,7 +139,7 @@ SAMOVAR_INLINE void prefetch(float* const* rows, size_t first, size_t last, size
     }
 }
 
-// DIM 0 is any dimension; a known one lets the compiler keep the row in registers.
+// DIM 0 means any dimension; a known one lets the compiler keep the row in registers.
 template <OptimizerKind KIND, size_t DIM>
 SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* const* rows, float* gradients,
                                  const uint8_t* touched, size_t n) {

@@ -6,11 +6,11 @@ namespace samovar {
 
 namespace {
 
-constexpr size_t CHUNK_BYTES = size_t{4} << 20;  // at least; below twice as many
+constexpr size_t CHUNK_BYTES = size_t{4} << 20;  // at least; less than twice that
 
 constexpr size_t COMMIT_BYTES = size_t{128} << 10;
 
-// A row of up to four floats lies packed; a longer one begins at a multiple of 16 bytes.
+// A row of up to four floats is packed; a longer one starts at a multiple of 16 bytes.
 size_t stride_of(size_t width) { return width <= 4 ? width : (width + 3) / 4 * 4; }
 
 }  // namespace
@@ -26,7 +26,7 @@ uint32_t Rows::take_block() {
     std::lock_guard<std::mutex> guard(mutex_);
     const size_t number = next_ >> shift_;
     if (number >= MAX_CHUNKS || next_ + BLOCK > UINT32_MAX - 2) {
-        throw std::length_error("hash table: holds " + std::to_string(next_) + " rows, as many as it can");
+        throw std::length_error("hash table: full, with " + std::to_string(next_) + " embedding rows");
     }
     if (number == chunks_.size()) {
         // The first chunk is on small pages, so that a table of a few rows takes little memory.

@@ -18,7 +18,7 @@ namespace samovar {
 namespace {
 
 constexpr unsigned MAX_THREADS = 256;
-constexpr int SPINS = 1500;  // about 50 microseconds: a sleeper takes as long to wake
+constexpr int SPINS = 1500;  // about 50 microseconds, as long as waking a sleeping thread takes
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -43,7 +43,7 @@ struct Job {
     Job(size_t count, unsigned threads, const std::function<void(size_t)>* task)
         : count(count), threads(threads), task(task), queues(threads) {}
 
-    // The tasks of thread `self`, then what the others have left.
+    // The tasks of thread `self`, then those that other threads have not started.
     void work(unsigned self) noexcept {
         for (unsigned k = 0; k < threads; ++k) {
             const unsigned owner = (self + k) % threads;
@@ -61,9 +61,9 @@ struct Job {
     }
 };
 
-// The threads of libgomp, if torch has brought it: they are awake between two operations of torch, and a second team
-// would compete with them for the cores. A forked child does without: its parent's are not there, and libgomp would
-// wait for them for ever.
+// The threads of libgomp, if torch has loaded it: they are awake between two operations of torch, and a second team
+// would compete with them for the cores. Not used in a forked child: the parent's threads do not exist there, and
+// libgomp would wait for them indefinitely.
 class OpenMp {
 public:
     OpenMp() { pthread_atfork(nullptr, nullptr, [] { is_forked_ = true; }); }
@@ -77,7 +77,7 @@ public:
         return parallel_ != nullptr;
     }
 
-    // They may be fewer than asked for: whoever is there does all.
+    // There may be fewer than requested: those that exist do all tasks.
     void run(Job& job) {
         Share share{&job, thread_number_};
         parallel_(&work, &share, job.threads, 0);
@@ -101,7 +101,7 @@ private:
     ThreadNumber thread_number_ = nullptr;
 };
 
-// Threads of its own, where OpenMP is not there.
+// Its own threads, if there is no OpenMP.
 class Team {
 public:
     void run(Job& job) {
@@ -149,7 +149,7 @@ private:
     unsigned workers_ = 0;
 };
 
-// Never destroyed: its threads live until the process ends. A forked child has none of them and makes its own.
+// Never destroyed: its threads live until the process ends. A forked child has none of them and starts its own.
 std::mutex team_mutex;
 OpenMp openmp;
 Team* team = nullptr;
@@ -160,7 +160,7 @@ pid_t team_process = 0;
 void run_tasks(size_t count, unsigned threads, const std::function<void(size_t)>& task) {
     threads = std::min(threads, MAX_THREADS);
     std::unique_lock<std::mutex> lock(team_mutex, std::defer_lock);
-    if (threads <= 1 || count <= 1 || !lock.try_lock()) {  // another call has the team: this one does its tasks alone
+    if (threads <= 1 || count <= 1 || !lock.try_lock()) {  // the team is busy: do the tasks alone
         for (size_t i = 0; i < count; ++i) task(i);
         return;
     }

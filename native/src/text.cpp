@@ -1,4 +1,4 @@
-// Text to hashes; the header defines them. Every run, of words or characters, is one stretch of the joined text.
+// Text to hashes; the header defines them. Every run of words or characters is one range of the joined text.
 #include "samovar/text.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ struct Character {
     uint32_t num_bytes;
 };
 
-// Strict UTF-8: nothing overlong, no surrogates, nothing past U+10FFFF. A byte that begins no character is
-// passed over alone.
+// Strict UTF-8: nothing overlong, no surrogates, nothing past U+10FFFF. A byte that starts no character is
+// skipped on its own.
 inline Character decode(const uint8_t* at, const uint8_t* end) noexcept {
     constexpr Character BAD = {NO_CHARACTER, 1};
     const auto left = static_cast<size_t>(end - at);
@@ -139,7 +139,7 @@ void Tokenizer::append(const uint8_t* text, size_t size, HashList& hashes) {
 }
 
 void Tokenizer::join_words(const uint8_t* text, size_t size) {
-    // Lower-casing makes three bytes of two at the worst, and a space takes the place of a separator.
+    // At worst, lower-casing turns two bytes into three, and a space replaces a separator.
     if (joined_.size() < size + size / 2) joined_.resize(size + size / 2);
     starts_.clear();
     uint8_t* const joined = joined_.data();

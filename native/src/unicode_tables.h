@@ -5,8 +5,8 @@
 
 namespace samovar::unicode {
 
-// The kind of a code point has two bits: 0 separator, 1 mark (M*), 2 letter or digit (L*, N*), 3 such a one with
-// a lower case other than itself.
+// The kind of a code point has two bits: 0 separator, 1 mark (M*), 2 letter or digit (L*, N*), 3 letter or digit
+// with a lower case other than itself.
 //   kind = PAGES[PAGE_OF[code / 256]][code % 256 / 32] >> code % 32 * 2 & 3
 // and every code point past the end of PAGE_OF is a separator.
 constexpr uint8_t PAGE_OF[3586] = {
@@ -428,7 +428,7 @@ constexpr uint64_t PAGES[132][8] = {
      0x5555555555555555, 0x5555555555555555, 0x5555555555555555, 0x55555555},
 };
 
-// Capitals: from `first` to the next run, whatever has kind 3 becomes itself + shift.
+// Capitals: from `first` to the next run, a code point of kind 3 becomes itself + shift.
 struct CapitalRun {
     uint32_t first;
     int32_t shift;

@@ -1,4 +1,4 @@
-// Cells: round trips, and cells that lie about themselves with a right checksum. Run under sanitizers.
+// Cells: round trips, and damaged cells with a right checksum. Run under sanitizers.
 #include "samovar/cell.h"
 
 #include <cstdio>
@@ -43,7 +43,7 @@ std::vector<uint8_t> encode(const Bag& bag, Codec codec) {
     return cell;
 }
 
-// Decodes from an allocation of exactly the cell's size, so that a sanitizer sees any byte too many.
+// Decodes from an allocation of exactly the cell's size, so that a sanitizer sees a read past its end.
 void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
     auto* source = static_cast<uint8_t*>(std::malloc(cell.size()));
     std::memcpy(source, cell.data(), cell.size());
@@ -102,10 +102,10 @@ void test_round_trips(Codec codec) {
     }
 }
 
-// No lie in a header or payload may read or write outside; most are refused, some are merely other cells.
-void test_lies(Codec codec) {
+// No change of a header or payload may cause a read or write outside; most are rejected, some give other valid cells.
+void test_changes(Codec codec) {
     std::mt19937_64 chance(2);
-    size_t refused = 0;
+    size_t num_rejected = 0;
     for (int round = 0; round < 30000; ++round) {
         std::vector<uint8_t> cell = encode(make_bag(chance, 1 + chance() % 20, 1 + chance() % 4, 1 + chance() % 30), codec);
         for (uint64_t i = 0; i <= chance() % 3; ++i) {
@@ -117,12 +117,12 @@ void test_lies(Codec codec) {
         try {
             decode(cell, nullptr);
         } catch (const CellError&) {
-            ++refused;
+            ++num_rejected;
         } catch (const std::bad_alloc&) {
-            ++refused;
+            ++num_rejected;
         }
     }
-    CHECK(refused > 10000);
+    CHECK(num_rejected > 10000);
 }
 
 void test_pool_in_threads() {
@@ -144,13 +144,17 @@ void test_pool_in_threads() {
 
 int main() {
     test_round_trips(Codec::none);
-    test_lies(Codec::none);
+    test_changes(Codec::none);
+    bool has_zstd = true;
     try {
         load_codec(Codec::zstd, "libzstd.so.1");
-        test_round_trips(Codec::zstd);
-        test_lies(Codec::zstd);
     } catch (const std::runtime_error& error) {
+        has_zstd = false;
         std::printf("without zstd: %s\n", error.what());
+    }
+    if (has_zstd) {
+        test_round_trips(Codec::zstd);
+        test_changes(Codec::zstd);
     }
     test_pool_in_threads();
     std::puts("cells: ok");

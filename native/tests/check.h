@@ -1,4 +1,4 @@
-// What the C++ tests claim; the first claim that does not hold ends its test.
+// The check of the C++ tests: the first one that fails ends its test.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Checks of embedding.h and what it is made of, against a map; run under sanitizers. The exact arithmetic is checked
-// from Python, against the numpy reference.
+// embedding.h and its parts, against a std::map; run under sanitizers. Python tests check the exact arithmetic against
+// the numpy reference.
 #include "samovar/embedding.h"
 
 #include <atomic>
@@ -27,9 +27,9 @@ void every_task_is_done_once_whatever_the_threads() {
     for (unsigned threads : {1u, 2u, 3u, 8u}) {
         for (size_t count : {0, 1, 2, 7, 1000}) {
             std::vector<std::atomic<int>> done(count);
-            if (count == 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // they sleep too
+            if (count == 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough for them to fall asleep
             run_tasks(count, threads, [&](size_t i) { ++done[i]; });
-            for (const auto& times : done) check(times == 1, "a task was not done once");
+            for (const auto& times : done) check(times == 1, "a task did not run exactly once");
         }
     }
 }
@@ -48,7 +48,7 @@ void an_error_in_a_task_reaches_the_caller() {
     }
 }
 
-void distinct_words_keep_the_order_of_first_sight() {
+void distinct_words_keep_the_order_of_first_occurrence() {
     std::mt19937_64 random(1);
     Distinct distinct;
     for (size_t n : {0, 1, 5, 1000, 70000}) {
@@ -58,15 +58,15 @@ void distinct_words_keep_the_order_of_first_sight() {
         const size_t count = distinct.find(words.data(), n, found.data(), positions.data());
         uint32_t newest = 0;
         for (size_t i = 0; i < n; ++i) {
-            check(found[positions[i]] == words[i], "a word went to another's place");
-            check(positions[i] <= newest, "not in the order of first sight");
+            check(found[positions[i]] == words[i], "a word has the wrong place");
+            check(positions[i] <= newest, "not in the order of first occurrence");
             newest += positions[i] == newest;
         }
         check(std::set<uint64_t>(words.begin(), words.end()).size() == count, "a word was counted twice");
     }
 }
 
-// A table of one weight a row, next to a map from id to (stamp, weight); weights are set by hand.
+// A table with one weight per row, beside a map from id to (stamp, weight); the test sets the weights.
 void a_table_behaves_like_a_map() {
     std::mt19937_64 random(2);
     HashTable table({1, 1, 99, 0.5f});
@@ -88,7 +88,7 @@ void a_table_behaves_like_a_map() {
             const bool is_expired = !is_new && clock - at->second.first > ttl;
             inserted += is_new, reset += is_expired;
             if (is_expired) at->second.second = fresh;
-            check(rows[i][0] == at->second.second, "a row has another's weight");
+            check(rows[i][0] == at->second.second, "a row has the weight of another");
             at->second = {clock, static_cast<float>(random() % 1000)};
             rows[i][0] = at->second.second;
         }
@@ -100,7 +100,7 @@ void a_table_behaves_like_a_map() {
                 at = is_expired ? model.erase(at) : std::next(at);
             }
             const size_t found = table.sweep(clock, ttl, {0, 100}) + table.sweep(clock, ttl, {100, HashTable::PARTS});
-            check(found == expected, "freed others");
+            check(found == expected, "freed the wrong rows");
             freed += expected;
         }
         const HashCounters counters = table.counters();
@@ -113,14 +113,14 @@ void a_table_behaves_like_a_map() {
         for (const HashTable::Entry& entry : table.list(shard, 0, HashTable::NEVER, true)) {
             check(listed == 0 || entry.id >= last || entry.id == 0, "not sorted");
             last = entry.id;
-            check(model.at(entry.id) == std::make_pair(entry.stamp, table.row(entry)[0]), "listed another row");
+            check(model.at(entry.id) == std::make_pair(entry.stamp, table.row(entry)[0]), "listed the wrong row");
             ++listed;
         }
     }
     check(listed == model.size(), "a listing left rows out");
 }
 
-void an_index_just_before_growth_takes_at_most_24_bytes_a_row() {
+void an_index_just_before_growth_takes_at_most_24_bytes_per_row() {
     HashTable table({1, 0, 5, 0.5f});
     uint64_t next = 0;
     double fewest = 1e9;
@@ -136,7 +136,7 @@ void an_index_just_before_growth_takes_at_most_24_bytes_a_row() {
             fewest = std::min(fewest, static_cast<double>(bytes) / counters.rows);
         }
     }
-    check(fewest <= 24, "an index takes " + std::to_string(fewest) + " bytes a row");
+    check(fewest <= 24, "an index takes " + std::to_string(fewest) + " bytes per row");
 }
 
 struct Step {
@@ -210,7 +210,7 @@ void any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-// The sanitizers' builds have no vector clones, the plain one has them: all must give these bits.
+// The sanitizer builds have no vector clones, the plain build has them: all must give these bits.
 void vector_clones_change_no_bit() {
     uint64_t found = 0;
     for (int kind = 1; kind <= 4; ++kind) {
@@ -219,10 +219,10 @@ void vector_clones_change_no_bit() {
             found = hash_bytes(out.data(), out.size() * sizeof(float), found);
         }
     }
-    check(found == 12881972578014173596u, "the bits are others: " + std::to_string(found));
+    check(found == 12881972578014173596u, "the bits have changed: " + std::to_string(found));
 }
 
-void bad_bags_are_refused_before_anything_changes() {
+void bad_bags_are_rejected_before_anything_changes() {
     Embedding embedding;
     embedding.add_table(4, 0, 0.1f);
     const std::vector<uint64_t> ids{1, 2, 3};
@@ -244,9 +244,9 @@ void bad_bags_are_refused_before_anything_changes() {
     check(!look_up({4, -1}, {}), "a negative length");
     check(!look_up({1, 3}, {0, 1, 2, 3}), "a position past the end");
     check(!look_up({1, 3}, {0, 1, -1, 2}), "a negative position");
-    check(!look_up({1, 1}, {0, 2}), "an id that no position names");
-    check(embedding.table(0).counters().rows == 0, "a refused bag changed the table");
-    check(look_up({1, 3}, {0, 1, 1, 2}), "a good bag was refused");
+    check(!look_up({1, 1}, {0, 2}), "an id that no position uses");
+    check(embedding.table(0).counters().rows == 0, "a rejected bag changed the table");
+    check(look_up({1, 3}, {0, 1, 1, 2}), "a good bag was rejected");
 }
 
 }  // namespace
@@ -254,11 +254,11 @@ void bad_bags_are_refused_before_anything_changes() {
 int main() {
     every_task_is_done_once_whatever_the_threads();
     an_error_in_a_task_reaches_the_caller();
-    distinct_words_keep_the_order_of_first_sight();
+    distinct_words_keep_the_order_of_first_occurrence();
     a_table_behaves_like_a_map();
-    an_index_just_before_growth_takes_at_most_24_bytes_a_row();
+    an_index_just_before_growth_takes_at_most_24_bytes_per_row();
     any_number_of_threads_gives_the_same_bits();
     vector_clones_change_no_bit();
-    bad_bags_are_refused_before_anything_changes();
+    bad_bags_are_rejected_before_anything_changes();
     std::puts("embedding_test: ok");
 }

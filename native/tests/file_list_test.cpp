@@ -1,4 +1,4 @@
-// Checks of file_list.h on a folder of its own.
+// file_list.h on a temporary folder.
 #include "samovar/file_list.h"
 
 #include <sys/stat.h>
@@ -32,7 +32,7 @@ void paths_come_in_the_order_of_their_bytes(const std::string& root) {
     const FileList list = list_files(root);
     check(list.names == "a-ba/za0link", "the names are " + list.names);
     check(list.ends == std::vector<int64_t>({3, 6, 8, 12}), "the ends of the names");
-    check(list.stamps.size() == 4 * NUM_STAMPS, "four stamps a file");
+    check(list.stamps.size() == 4 * NUM_STAMPS, "four stamps per file");
     check(list.stamps[0] == 2 && list.stamps[NUM_STAMPS] == 1 && list.stamps[3 * NUM_STAMPS] == 3, "the sizes");
     check(list.odd == std::vector<std::string>({"folder"}), "a link to a folder is odd");
 }

@@ -1,4 +1,4 @@
-// A gate: closing waits for those inside, and nobody comes in afterwards.
+// A gate: close waits for the visits inside, and admits none afterwards.
 #include "samovar/gate.h"
 
 #include <atomic>
@@ -13,10 +13,10 @@ using samovar::Gate;
 
 namespace {
 
-void nobody_is_inside_after_it_was_closed() {
+void no_visit_is_inside_after_a_close() {
     for (int round = 0; round < 300; ++round) {
         Gate gate;
-        int used = 1;  // no atomic: a sanitizer sees who touches it after the gate was closed
+        int used = 1;  // not atomic: a sanitizer sees an access after the close
         std::atomic<int> num_visits{0};
         std::vector<std::thread> threads;
         for (int t = 0; t < 3; ++t) {
@@ -24,7 +24,7 @@ void nobody_is_inside_after_it_was_closed() {
                 try {
                     for (;;) {
                         const Gate::Visit visit(gate);
-                        check(used == 1, "somebody was inside when the gate had been closed");
+                        check(used == 1, "a visit was inside a closed gate");
                         ++num_visits;
                     }
                 } catch (const std::runtime_error&) {
@@ -48,7 +48,7 @@ void it_may_be_closed_twice() {
 }  // namespace
 
 int main() {
-    nobody_is_inside_after_it_was_closed();
+    no_visit_is_inside_after_a_close();
     it_may_be_closed_twice();
     std::puts("2 tests passed");
 }

@@ -1,4 +1,4 @@
-// Checks of hash.h: golden values, and every way to feed the same bytes. Made with the public xxhash package.
+// hash.h: golden values made with the public xxhash package, and every way to feed the same bytes.
 #include "samovar/hash.h"
 
 #include <algorithm>
@@ -133,7 +133,7 @@ void strings_hash_as_their_bytes() {
 }
 
 template <typename Offset>
-bool refuses(std::vector<Offset> offsets, size_t size_bytes) {
+bool rejects(std::vector<Offset> offsets, size_t size_bytes) {
     try {
         check_offsets(offsets.data(), offsets.size() - 1, size_bytes);
     } catch (const std::invalid_argument&) {
@@ -143,15 +143,15 @@ bool refuses(std::vector<Offset> offsets, size_t size_bytes) {
 }
 
 template <typename Offset>
-void wild_offsets_are_refused() {
-    check(!refuses<Offset>({0}, 0), "no strings");
-    check(!refuses<Offset>({3, 3, 5}, 5), "a slice");
-    check(refuses<Offset>({0, 6}, 5), "past the end");
-    check(refuses<Offset>({6}, 5), "no strings, past the end");
-    check(refuses<Offset>({-1, 4}, 5), "before the start");
-    check(refuses<Offset>({-2, -1}, 5), "all before the start");
-    check(refuses<Offset>({0, 4, 3, 5}, 5), "falling");
-    check(refuses<Offset>({0, 1000, 5}, 5), "a peak in the middle");
+void wrong_offsets_are_rejected() {
+    check(!rejects<Offset>({0}, 0), "no strings");
+    check(!rejects<Offset>({3, 3, 5}, 5), "a slice");
+    check(rejects<Offset>({0, 6}, 5), "past the end");
+    check(rejects<Offset>({6}, 5), "no strings, past the end");
+    check(rejects<Offset>({-1, 4}, 5), "before the start");
+    check(rejects<Offset>({-2, -1}, 5), "all before the start");
+    check(rejects<Offset>({0, 4, 3, 5}, 5), "falling");
+    check(rejects<Offset>({0, 1000, 5}, 5), "a peak in the middle");
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ int main() {
     an_integer_hashes_as_its_bytes();
     strings_hash_as_their_bytes<int32_t>();
     strings_hash_as_their_bytes<int64_t>();
-    wild_offsets_are_refused<int32_t>();
-    wild_offsets_are_refused<int64_t>();
+    wrong_offsets_are_rejected<int32_t>();
+    wrong_offsets_are_rejected<int64_t>();
     std::puts("hash_test: all checks hold");
 }

@@ -1,4 +1,4 @@
-// Checks of text.h: golden hashes made with the public xxhash package, and bytes that are no text at all.
+// text.h: golden hashes made with the public xxhash package, and bytes that are not text at all.
 #include "samovar/text.h"
 
 #include <cstdio>
@@ -17,7 +17,7 @@ using Hashes = std::vector<uint64_t>;
 
 constexpr TextFeatures WORDS = {1, 0, true};
 
-// The text lies in an exact allocation, so that the address sanitizer sees a read past its end.
+// The text is in an exact allocation, so that the address sanitizer sees a read past its end.
 Hashes tokens(const std::string& text, const TextFeatures& features) {
     const std::vector<uint8_t> bytes(text.begin(), text.end());
     HashList hashes;
@@ -67,9 +67,9 @@ void runs_come_by_length_and_then_by_place() {
     for (uint64_t hash : hashes_of({"a б c"}, 2)) expected.push_back(hash);
     for (uint64_t hash : hashes_of({"a б", " б ", "б c"}, 66)) expected.push_back(hash);
     check(tokens("A,  Б! C", {3, 3, true}) == expected, "three words and trigrams");
-    check(tokens("A,  Б! C", {16, 3, true}) == expected, "fewer words than asked for");
-    check(tokens("?дa!", {0, 3, true}) == hashes_of({"дa"}, 66), "fewer characters than asked for");
-    check(tokens("дa𠀀", {0, 3, true}) == hashes_of({"дa𠀀"}, 66), "as many characters as asked for");
+    check(tokens("A,  Б! C", {16, 3, true}) == expected, "fewer words than requested");
+    check(tokens("?дa!", {0, 3, true}) == hashes_of({"дa"}, 66), "fewer characters than requested");
+    check(tokens("дa𠀀", {0, 3, true}) == hashes_of({"дa𠀀"}, 66), "as many characters as requested");
     check(tokens("дa𠀀", {0, 1, true}) == hashes_of({"д", "a", "𠀀"}, 64), "single characters");
     check(tokens("!?", {2, 3, true}).empty(), "no words, no n-grams");
 }
@@ -137,7 +137,7 @@ void a_list_keeps_its_hashes_while_it_grows() {
     for (size_t i = 0; i < list.size(); ++i) check(list.data()[i] == i / 3 * 3 + 1 + (i % 3 > 0), "kept");
 }
 
-bool refuses(const TextFeatures& features) {
+bool rejects(const TextFeatures& features) {
     try {
         Tokenizer tokenizer(features);
     } catch (const std::invalid_argument&) {
@@ -146,11 +146,11 @@ bool refuses(const TextFeatures& features) {
     return false;
 }
 
-void features_out_of_range_are_refused() {
-    check(!refuses({MAX_RUN, MAX_RUN, true}), "the longest runs");
-    check(refuses({0, 0, true}), "nothing");
-    check(refuses({MAX_RUN + 1, 0, true}), "too many words");
-    check(refuses({1, MAX_RUN + 1, true}), "too many characters");
+void features_out_of_range_are_rejected() {
+    check(!rejects({MAX_RUN, MAX_RUN, true}), "the longest runs");
+    check(rejects({0, 0, true}), "nothing");
+    check(rejects({MAX_RUN + 1, 0, true}), "too many words");
+    check(rejects({1, MAX_RUN + 1, true}), "too many characters");
 }
 
 }  // namespace
@@ -165,6 +165,6 @@ int main() {
     arrow_texts_become_lists<int32_t>();
     arrow_texts_become_lists<int64_t>();
     a_list_keeps_its_hashes_while_it_grows();
-    features_out_of_range_are_refused();
+    features_out_of_range_are_rejected();
     std::puts("text_test: all checks hold");
 }

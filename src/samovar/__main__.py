@@ -1,4 +1,4 @@
-"""`python -m samovar` is the command line too."""
+"""`python -m samovar` is the command line."""
 
 from samovar.cli import main
 

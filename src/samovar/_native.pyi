@@ -7,22 +7,24 @@ import numpy
 from numpy.typing import NDArray
 
 
-def load_codec(codec: int, path: str) -> None:
-    """Load zstd (1) or lz4 (2) from a shared library."""
+def load_codec(codec: int, path: str) -> str:
+    """
+    Load zstd (1) or lz4 (2) from a shared library that passes its self-check; return its version.
+    """
 
 def encode_dense(items: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], codec: int, level: int) -> bytes:
     """A dense float32 cell."""
 
 def encode_bag(ids: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], codec: int, level: int) -> bytes:
-    """A cell of ids, as distinct ids and positions where that is smaller."""
+    """
+    A cell of ids, stored as distinct ids and positions if that is smaller.
+    """
 
 def encode_opaque(data: object | None, codec: int, level: int) -> bytes:
     """A cell of plain bytes."""
 
 class DecodedMinibatches:
-    """
-    One minibatch: sections of memory, cut into pieces, and a tuple a cell.
-    """
+    """Cells as sections of memory, cut into pieces."""
 
     @property
     def words(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
@@ -60,23 +62,25 @@ class DecodedMinibatches:
     @property
     def mapped_bytes(self) -> tuple[list[int], list[int]]:
         """
-        Pieces left where they lie in the source: first items, and the ones after the last.
+        Pieces that stay in the source: first items, and the ones after the last.
         """
 
     @property
     def cells(self) -> tuple[list[int], list[Any], list[int], list[int], list[int]]:
         """
-        Layouts, shapes (None for rank 1), numbers of the pieces of ids or items, of lengths, of positions.
+        Layouts, shapes (None for rank 1), and piece numbers of ids or items, lengths, positions.
         """
 
     def gather(self) -> tuple[Any, list[int]]:
-        """Plain ids of all cells of distinct ids, end to end, and their sizes."""
+        """
+        Plain ids of all cells of distinct ids, end to end, and the number of each.
+        """
 
     def copy(self) -> DecodedMinibatches:
-        """The same, in memory of its own but for what was left in the source."""
+        """A copy in its own memory, except for the pieces in the source."""
 
 class MinibatchDecoder:
-    """Decodes the cells of one minibatch in one call."""
+    """Decodes the cells of a few minibatches in one call."""
 
     def __init__(self, kept_bytes: int) -> None: ...
 
@@ -87,7 +91,7 @@ class MinibatchDecoder:
 
     def close(self) -> None:
         """
-        No source is read any more when this returns; a later decode is a RuntimeError.
+        When this returns, no source is being read; a later decode raises RuntimeError.
         """
 
 class Inputs:
@@ -172,7 +176,7 @@ HASH_NEVER: int = 4294967295
 
 def list_files(root: bytes) -> tuple[bytes, object, object, list[bytes]]:
     """
-    Names end to end, their ends, four stamps a file, and the names of what is no file.
+    Names end to end, their ends, four stamps per file, and the names of what is neither file nor folder.
     """
 
 def hash_bytes(data: object | None, seed: int) -> int:
@@ -190,7 +194,7 @@ def hash_strings(offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), or
     """XXH64 of each string of an Arrow array with large offsets."""
 
 class Hasher:
-    """XXH64 of all the bytes handed to update; any thread may call it."""
+    """XXH64 of all bytes passed to update; any thread may call it."""
 
     def __init__(self, seed: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks` with real benchmarks, small: the table on the page is made of what has run."""
+"""`python -m benchmarks` on real benchmarks in small sizes: the table on the page shows what ran."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def find_sections(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def assert_told(section: dict[str, Any], lines: Sequence[str]) -> None:
-    """Speed and ratio of every contestant, worked out anew from its seconds."""
+    """Speed and ratio of every contestant, recomputed from its seconds."""
     for contestant, seconds in section["seconds"].items():
         speed = f"{three_digits(section['amount'] / statistics.median(seconds))} {section['unit']}/s"
         peers = section["seconds"][section["peer"]]
@@ -54,7 +54,7 @@ def test_the_table_tells_what_has_run_and_a_failure_stops_nothing(quick_path: Pa
     assert "embeddings" in done.stdout.splitlines()[-1]
     assert "No module named 'fbgemm_gpu'" in done.stderr
 
-    again = run_benchmarks("hash", *kept)  # the others' results are still there
+    again = run_benchmarks("hash", *kept)  # the results of the others are still there
     assert again.returncode == 0, again.stderr
     text = page.read_text()
     assert text.startswith(BEFORE + BEGIN)

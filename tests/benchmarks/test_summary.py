@@ -1,4 +1,4 @@
-"""One table of reports: which row tells what, and where it is written."""
+"""One table of reports: what each line shows, and where it is written."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

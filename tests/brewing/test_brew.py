@@ -13,7 +13,7 @@ from samovar.brewing import brew as stage
 from samovar.brewing.brew import BrewResult
 from samovar.brewing.order import DATE, GRANULAR
 from samovar.brewing.recipe import Recipe
-from samovar.cli.brew import brew as brew_command
+from samovar.cli.tables import brew as brew_command
 from samovar.errors import BadInput, ConfigError, Conflict, LeaseHeld, NotAResult, UnknownKey
 from samovar.hours import show_hour
 from samovar.results import open_directory
@@ -61,16 +61,16 @@ def files_in(folder: Path) -> dict[str, bytes]:
 def test_a_recipe_becomes_a_table_that_is_not_made_twice(tmp_path: Path) -> None:
     write_rows(tmp_path, [NOON + 3600, NOON + 1, NOON, NOON + 2])
     done = run(tmp_path)
-    assert done.tally is not None
-    assert (done.tally.num_rows, done.tally.num_batches, done.tally.num_short_batches) == (4, 3, 2)
+    assert done.counts is not None
+    assert (done.counts.num_rows, done.counts.num_batches, done.counts.num_short_batches) == (4, 3, 2)
     assert times_in(tmp_path) == [[NOON, NOON + 1], [NOON + 2], [NOON + 3600]]
     assert list(open_table(tmp_path / "table").hours) == [NOON, NOON + 3600]
     before = files_in(tmp_path / "table")
-    assert run(tmp_path, memory_limit="1GB").tally is None
+    assert run(tmp_path, memory_limit="1GB").counts is None
     assert files_in(tmp_path / "table") == before
 
 
-def test_the_same_rows_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
+def test_the_same_rows_give_the_same_bytes_wherever_they_are(tmp_path: Path) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name, [NOON + 5, NOON])
@@ -92,10 +92,10 @@ def test_other_rows_or_another_recipe_are_another_table(tmp_path: Path) -> None:
     ("keys", "message"),
     [
         ({"categorical_factors": ["idd"]}, "no column 'idd'"),
-        ({"categorical_factors": ["_hour"]}, "column '_hour': a table keeps its own column of that name"),
+        ({"categorical_factors": ["_hour"]}, "column '_hour': every table has a column of that name"),
         (
             {"pivot_column": "id", "tables": [{"source": "rows.parquet", "categorical_factors": ["id"]}]},
-            "column 'id': comes from table 1 and from table 2",
+            "column 'id' comes from both table 1 and table 2",
         ),
         ({"categorical_factors": ["key:id"], "hashed_factors": ["id"], "keys": ["id"]}, "two columns .* 'key:id'"),
     ],
@@ -109,7 +109,7 @@ def test_a_mistake_leaves_no_directory(tmp_path: Path, keys: dict[str, Any], mes
     assert not (tmp_path / "table").exists()
 
 
-def test_a_failure_leaves_its_directory_to_a_mended_source_or_recipe(tmp_path: Path) -> None:
+def test_a_failure_leaves_its_directory_to_a_corrected_source_or_recipe(tmp_path: Path) -> None:
     (tmp_path / "table" / "external_stuff").mkdir(parents=True)
     (tmp_path / "table" / "external_stuff" / "mine.txt").write_text("kept")
     for append in (False, True):
@@ -122,7 +122,7 @@ def test_a_failure_leaves_its_directory_to_a_mended_source_or_recipe(tmp_path: P
     (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n")
     with pytest.raises(BadInput, match="no rows"):
         run(tmp_path, source="rows.csv", end_date="2020-01-01", batch_size=7)
-    assert run(tmp_path, source="rows.csv", batch_size=3).tally is not None
+    assert run(tmp_path, source="rows.csv", batch_size=3).counts is not None
     assert times_in(tmp_path) == [[NOON]]
     assert (tmp_path / "table" / "external_stuff" / "mine.txt").read_text() == "kept"
 
@@ -143,22 +143,25 @@ def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) ->
     write_rows(tmp_path, [NOON])
     (tmp_path / "quiet.jsonl").touch()
     (tmp_path / "quiet.csv").write_text("time,id\n")
-    with pytest.raises(BadInput, match=r"quiet.jsonl: no rows, or none"):  # nothing is known of its columns yet
+    with pytest.raises(BadInput, match=r"quiet.jsonl: no rows, or none"):  # nothing is known about its columns yet
         run(tmp_path, append=True, source="quiet.jsonl", end_date="2021-01-01T12:00")
     run(tmp_path, append=True)
     quiet = [("quiet.jsonl", 14), ("quiet.csv", 15), ("rows.parquet", 16)]
     for version, (source, stop) in enumerate(quiet, 2):
         keys = {"source": source, "start_date": "2021-01-01T13:00", "end_date": f"2021-01-01T{stop}:00"}
         done = run(tmp_path, append=True, **keys)
-        assert done.tally is not None
-        assert (done.version, done.tally.num_rows) == (version, 0)
+        assert done.counts is not None
+        assert (done.version, done.counts.num_rows) == (version, 0)
         table = open_table(tmp_path / "table")
         assert (table.complete_until, table.num_minibatches, list(table.hours)) == (
             NOON + (stop - 12) * 3600,
             1,
             [NOON],
         )
-        with pytest.raises(BadInput, match=rf"is complete until 2021-01-01T{stop}:00 already, and found no rows"):
+        with pytest.raises(
+            BadInput,
+            match=rf"nothing to append: .*no rows, and the table is complete until 2021-01-01T{stop}:00 already",
+        ):
             run(tmp_path, append=True, **keys)
     with pytest.raises(BadInput, match=r"quiet.jsonl: no rows, or none"):  # until when would it be complete?
         run(tmp_path, append=True, source="quiet.jsonl")
@@ -168,23 +171,21 @@ def test_hours_without_rows_only_move_the_end_of_a_live_table(tmp_path: Path) ->
     assert [record.number for record in open_table(tmp_path / "table").read_minibatches([1, 0])] == [1, 0]
 
 
-def test_what_a_look_at_the_source_may_mend_is_told(tmp_path: Path) -> None:
+def test_notes_say_what_to_look_at_in_the_source(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('time,id,price,note\n1609502400,1,,"a\nb"\n1609502401,2,3,\n1609502402,3,,\n')
     notes = run(tmp_path, source="rows.csv", realvalue_factors=["price"]).notes
-    assert notes[0].startswith(
-        f"{tmp_path / 'rows.csv'}: values with line breaks: 1, the longest, of 2 lines, in row 0"
-    )
+    assert notes[0].startswith(f"{tmp_path / 'rows.csv'}: values with line breaks: 1. The longest has 2 lines (row 0,")
     assert notes[1:] == ["nulls that became 0: price 2"]
 
 
-def test_a_brewing_that_failed_succeeds_when_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_brew_that_failed_succeeds_when_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rows(tmp_path, [NOON, NOON + 1, NOON + 2])
     run(tmp_path, result="straight")
     with monkeypatch.context() as broken:
         broken.setattr(stage, "commit_manifest", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
         with pytest.raises(RuntimeError, match="killed"):
             run(tmp_path)
-    assert run(tmp_path).tally is not None
+    assert run(tmp_path).counts is not None
     assert files_in(tmp_path / "table") == files_in(tmp_path / "straight")
 
 
@@ -204,7 +205,7 @@ def test_a_live_table_grows_by_whole_hours_and_refuses_old_rows(tmp_path: Path) 
     assert (table.version, table.complete_until) == (1, NOON + 3600)
     write_rows(tmp_path, [NOON + 3599, NOON + 3600], "more.parquet")
     with pytest.raises(
-        BadInput, match=rf"is complete until {show_hour(NOON + 3600)}, and found a row of the hour {show_hour(NOON)}"
+        BadInput, match=rf"is complete until {show_hour(NOON + 3600)}, but there is a row of the hour {show_hour(NOON)}"
     ):
         run(tmp_path, append=True, source="more.parquet")
     keys = {"start_date": "2021-01-01T13:00", "end_date": "2021-01-01T16:00"}
@@ -218,7 +219,7 @@ def test_a_live_table_grows_by_whole_hours_and_refuses_old_rows(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-def test_an_hour_of_whole_or_missing_numbers_makes_no_other_column(tmp_path: Path, ending: str) -> None:
+def test_an_hour_of_whole_or_missing_numbers_keeps_the_type_of_a_column(tmp_path: Path, ending: str) -> None:
     prices: list[list[float | None]] = [[2.5, 1.5], [7, 8], [None, None], [1, 0.5]]
     keys: dict[str, Any] = {"realvalue_factors": ["price"], "categorical_factors": ["ad"], "keys": ["time"]}
     for hour, pair in enumerate(prices):
@@ -236,20 +237,20 @@ def test_an_hour_of_whole_or_missing_numbers_makes_no_other_column(tmp_path: Pat
         assert found == [[price or 0 for price in pair] for pair in prices[start:]]
 
 
-def test_another_column_of_a_live_table_is_named(tmp_path: Path) -> None:
+def test_a_column_that_does_not_fit_a_live_table_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"time,id,hit\n{NOON},5,6\n")
     (tmp_path / "b.csv").write_text(f"time,id,hit\n{NOON + 3600},{2**64 - 1},7\n")
     (tmp_path / "c.csv").write_text(f"time,id,hit\n{NOON + 7200},5,six\n")
     keys = ["time", "hit"]
     run(tmp_path, True, source="a.csv", keys=keys)
     assert run(tmp_path, True, source="b.csv", keys=keys).version == 2  # an id is 64 bits
-    with pytest.raises(Conflict, match="column 'hit' is int64 in the table and string in the source; expected the col"):
+    with pytest.raises(Conflict, match=r"column 'hit' is int64 in the table and string in the source\. Correct the"):
         run(tmp_path, True, source="c.csv", keys=keys)
 
 
-def test_only_a_table_of_hours_can_grow(tmp_path: Path) -> None:
+def test_only_a_table_with_hours_can_grow(tmp_path: Path) -> None:
     write_rows(tmp_path, [NOON])
-    with pytest.raises(ConfigError, match="--append: the recipe has no time_field"):
+    with pytest.raises(ConfigError, match="--append needs a recipe with time_field"):
         run(tmp_path, append=True, time_field=None)
 
 
@@ -266,14 +267,14 @@ def test_the_functions_for_scripts_make_the_table_of_the_recipe(tmp_path: Path) 
     done = brewing.format_tensor_table(
         src_table=between, result_table=tmp_path / "made", converters=converters, batch_size=2
     )
-    assert done.tally is not None
+    assert done.counts is not None
     run(tmp_path, granularity=700)
     assert times_in(tmp_path, "made") == times_in(tmp_path)
-    with pytest.raises(Conflict, match="exists already, and results are never overwritten"):
+    with pytest.raises(Conflict, match=r"sorted.parquet: exists already\. Remove it"):
         brewing.map_date_field(src_table=tmp_path / "rows.parquet", result_table=between, time_field="time")
 
 
-def test_several_made_tables_are_joined(tmp_path: Path) -> None:
+def test_several_sorted_tables_are_joined(tmp_path: Path) -> None:
     configs = []
     for name, column in (("pages", "page"), ("clicks", "click")):
         raw = pa.table({"time": [NOON, NOON + 1], "hit": [2, 1], column: [20, 10]})
@@ -292,23 +293,25 @@ def test_several_made_tables_are_joined(tmp_path: Path) -> None:
 def test_a_table_that_is_not_sorted_is_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"x": [1, 2], GRANULAR: [300, 0], DATE: [300, 0]}), tmp_path / "rows.parquet")
     converters = brewing.infer_converters(table=tmp_path / "rows.parquet", categorical_factors=["x"])
-    with pytest.raises(BadInput, match=r"rows.parquet row 1: comes before the row above it in the order of"):
+    with pytest.raises(
+        BadInput, match=r"rows.parquet row 1 is not sorted: it belongs before the row above it in the order of"
+    ):
         brewing.format_tensor_table(
             src_table=tmp_path / "rows.parquet", result_table=tmp_path / "made", converters=converters
         )
 
 
-def test_format_tensor_table_takes_one_way_of_input(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected src_table with converters, or source_table_configs"):
+def test_format_tensor_table_takes_one_kind_of_input(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give src_table and converters, or source_table_configs, but not both"):
         brewing.format_tensor_table(result_table=tmp_path / "made", src_table="x.parquet")
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"batch_size": 0}, "found batch_size=0; expected 1 or more"),
-        ({"compression": "zip"}, "compression: found 'zip'; expected 'zstd'"),
-        ({"converters": {}}, "found no converters; expected at least one column"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"compression": "zip"}, "compression must be 'zstd', .*, got 'zip'"),
+        ({"converters": {}}, "a table has no converters"),
     ],
 )
 def test_the_functions_for_scripts_refuse_what_a_recipe_does(
@@ -322,8 +325,8 @@ def test_the_functions_for_scripts_refuse_what_a_recipe_does(
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize(("options", "message"), [({}, "asks for no tokens"), ({"word": 1}, "word: unknown key")])
-def test_options_of_a_text_are_checked_for_scripts_too(tmp_path: Path, options: dict[str, int], message: str) -> None:
+@pytest.mark.parametrize(("options", "message"), [({}, 'give "words" or "ngrams"'), ({"word": 1}, "word: unknown key")])
+def test_text_options_are_checked_for_scripts_too(tmp_path: Path, options: dict[str, int], message: str) -> None:
     parquet.write_table(pa.table({"title": ["tea"]}), tmp_path / "rows.parquet")
     with pytest.raises((ConfigError, UnknownKey), match=f"text_factors.title: {message}"):
         brewing.infer_converters(table=tmp_path / "rows.parquet", text_factors={"title": options})
@@ -348,13 +351,13 @@ def test_an_empty_source_leaves_no_sorted_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.parquet"]
 
 
-def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows(tmp_path, [NOON, NOON + 1, NOON + 2])
     recipe = tmp_path / "clicks.json"
     recipe.write_text(json.dumps({**RECIPE, "pivot_column": "time", "granularity": 1}))
     brew_command(recipe, conf=['{"batch_size": 3}'])
     assert "clicks: version 1, 3 examples in 1 minibatch\n" in capsys.readouterr().out
     brew_command(recipe, conf=['{"batch_size": 3}'])
-    assert "finished already, nothing to do" in capsys.readouterr().out
+    assert "already finished, nothing to do" in capsys.readouterr().out
     brew_command(recipe, append=True, out=tmp_path / "live")
     assert "live: version 1, 3 examples in 2 minibatches" in capsys.readouterr().out

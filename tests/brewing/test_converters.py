@@ -47,7 +47,7 @@ def real(values: list[Any], kind: pa.DataType, shape: tuple[int, ...] | None = N
     return tensor.tolist()
 
 
-def test_the_worked_example_of_the_online_learning_guide() -> None:
+def test_the_worked_example_of_the_documentation() -> None:
     texts = [[67, 1937, 478], [76, 197], [93, 2, 5, 6, 7, 1]]
     table = pa.table(
         {
@@ -97,14 +97,14 @@ def test_ids_are_the_whole_64_bits_and_negative_numbers_keep_theirs() -> None:
     assert categorical([None, None], pa.null()) == ([], [0, 0])
 
 
-def test_a_null_id_in_a_list_is_left_out_of_its_bag_and_leaves_a_gap_in_its_sequence() -> None:
+def test_a_null_id_is_left_out_of_its_bag_and_leaves_a_gap_in_its_sequence() -> None:
     assert categorical([[1, None, 2], [None], None, []], INTS) == ([1, 2], [2, 0, 0, 0])
     assert categorical([[[1, None], None], [[None]]], NESTED) == ([1], [[1, 0], [0, 0]])
     assert unravelled([[1, None, 2], None], INTS) == ([1, 2], [[1, 0, 1], [0, 0, 0]])
     assert unravelled([[[1], None, [None, 3]], None], NESTED) == ([1, 3], [[[1, 0], [0, 0], [0, 1]], [[0, 0]] * 3])
 
 
-def test_a_stretch_without_any_list_items_has_no_width() -> None:
+def test_lists_without_any_items_have_no_width() -> None:
     assert unravelled([None, []], INTS) == ([], [[], []])
     assert unravelled([None], pa.null()) == ([], [[]])
     assert categorical([None, []], NESTED) == ([], [[], []])
@@ -118,7 +118,7 @@ def test_hidden_values_below_a_null_list_do_not_count() -> None:
     assert bags_of(CategoricalConverter("x", INTS).convert(hidden.slice(1))) == ([5], [0, 1])
 
 
-def test_real_values_of_every_kind_become_float32() -> None:
+def test_real_values_of_every_type_become_float32() -> None:
     assert real([1, None, -3], pa.int64()) == [1.0, 0.0, -3.0]
     assert real([True, None], pa.bool_()) == [1.0, 0.0]
     assert real([None], pa.null()) == [0.0]
@@ -136,14 +136,18 @@ def test_a_known_shape_gives_rows_without_values_their_zeros() -> None:
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
-        ([[1.0], None, [1.0, 2.0]], REALS, r"row 2: column 'x': found a list of 2, expected 1 numbers"),
-        ([[1.0], []], REALS, r"row 1: column 'x': found a list of 0, expected 1 numbers"),
+        ([[1.0], None, [1.0, 2.0]], REALS, r"row 2: column 'x' has a list of length 2, but other rows have 1 numbers"),
+        ([[1.0], []], REALS, r"row 1: column 'x' has a list of length 0, but other rows have 1 numbers"),
         (
             [[[1.0, 2.0]], None, [[3.0]]],
             NESTED_REALS,
-            r"row 2: column 'x': found lists of \[1\], expected 1 lists of 2 numbers",
+            r"row 2: column 'x' has lists of lengths \[1\], but other rows have 1 lists of 2",
         ),
-        ([[[1.0], [2.0]], [[3.0]]], NESTED_REALS, r"row 1: column 'x': found a list of 1, expected 2 lists of 1"),
+        (
+            [[[1.0], [2.0]], [[3.0]]],
+            NESTED_REALS,
+            r"row 1: column 'x' has a list of length 1, but other rows have 2 lists of 1",
+        ),
     ],
 )
 def test_ragged_real_values_are_refused_with_row_and_lengths(values: Any, kind: pa.DataType, message: str) -> None:
@@ -167,7 +171,7 @@ def test_a_text_is_the_bag_of_its_words() -> None:
     assert bags_of(TextConverter("x", pa.null(), words=1).convert(pa.nulls(1))) == ([], [0])
 
 
-def test_a_key_stays_what_it_is_and_has_its_own_name_beside_a_factor() -> None:
+def test_a_key_is_unchanged_and_has_its_own_name_beside_a_factor() -> None:
     array = pa.array(["a", None])
     key = KeyConverter("x", pa.string(), is_factor_too=True)
     assert key.convert(array) is array

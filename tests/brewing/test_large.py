@@ -1,4 +1,4 @@
-"""Sources larger than memory, and brewings that are killed."""
+"""Sources larger than memory, and brews that are killed."""
 
 import json
 import subprocess
@@ -33,14 +33,14 @@ def write_source(folder: Path, num_rows: int, num_files: int, **keys: Any) -> No
 
 
 def brew_in_child(folder: Path, num_minibatches: int = NEVER) -> tuple[int, int | None]:
-    """Exit code, and the peak of resident memory in bytes. The child tells it: what the kernel tells of a child
-    counts in the memory of its parent before the exec."""
+    """Exit code, and the peak of resident memory in bytes. The child prints it itself: the kernel's number includes the
+    memory of the parent before the exec."""
     command = [sys.executable, str(RUNNER), str(folder), str(num_minibatches)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     return done.returncode, int(done.stdout) * 1024 if done.stdout else None
 
 
-def test_a_killed_brewing_leaves_no_table_and_the_next_one_makes_it(tmp_path: Path) -> None:
+def test_a_killed_brew_leaves_no_table_and_the_next_one_makes_it(tmp_path: Path) -> None:
     write_source(tmp_path, 3000, 1, batch_size=100)
     assert brew_in_child(tmp_path, 20)[0] == -9
     with pytest.raises(NotAResult, match="has no version yet"):

@@ -1,248 +1,119 @@
-"""Whole brewing in memory: random rows in, minibatches out, with both engines."""
+"""Sorted rows cut into minibatches: every promise of the order, for random rows."""
 
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import groupby, pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as parquet
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.brewing.engines import find_engine
-from samovar.brewing.minibatches import Tally, make_minibatches
-from samovar.brewing.plan import find_recipe_sources, prepare_recipe
-from samovar.brewing.recipe import Recipe
-from samovar.errors import BadInput, ConfigError
-from samovar.native import hash_bytes
-from samovar.tables.schema import Ids, Minibatch
+from samovar.brewing.minibatches import cut
+from samovar.brewing.order import DATE, GRANULAR, Order
+from samovar.brewing.progress import BrewCounts
 
 HOUR = 3600
 
 
-def brew_all(keys: dict[str, Any], folder: Path, engine: str = "duckdb") -> tuple[list[Minibatch], Tally]:
-    recipe = Recipe.load(keys, "recipe.json")
-    dish = prepare_recipe(recipe, find_recipe_sources(recipe, folder), find_engine(engine))
-    assert dish.schema.names == list({name: None for each in dish.ingredients for name in each.converters})
-    tally = Tally()
-    return list(make_minibatches(dish.ingredients, dish.order, dish.batch_size, tally)), tally
+def as_batches(rows: list[dict[str, Any]], sizes: list[int]) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces."""
+    table = pa.Table.from_pylist(rows).combine_chunks()
+    begin = 0
+    for size in [*sizes, len(rows)] if rows else []:
+        yield from table.slice(begin, size).to_batches()
+        begin += size
 
 
-def value(batch: Minibatch, name: str) -> Any:
-    return batch.values[name]
+def cut_all(
+    rows: list[dict[str, Any]], sizes: list[int], order: Order, batch_size: int
+) -> tuple[list[list[dict[str, Any]]], BrewCounts]:
+    counts = BrewCounts()
+    pieces = [piece.to_pylist() for piece in cut(as_batches(rows, sizes), order, batch_size, counts)]
+    return pieces, counts
 
 
-def plain(batches: list[Minibatch]) -> list[Any]:
-    """Minibatches as values that can be compared."""
-    return [
-        (each.hour, each.num_examples, {name: plain_value(v) for name, v in each.values.items()}) for each in batches
-    ]
-
-
-def plain_value(value: Any) -> Any:
-    if isinstance(value, Ids):
-        return value.data.tolist(), value.lengths.tolist()
-    return value.tobytes() if isinstance(value, np.ndarray) else value.to_pylist()
-
-
-SCALARS = st.none() | st.integers(0, 2**64 - 1)
-LISTS = st.none() | st.lists(SCALARS, max_size=3)
-REALS = st.none() | st.floats(width=32)
+def hour_of(piece: list[dict[str, Any]]) -> int:
+    return int(piece[0][GRANULAR] // HOUR)
 
 
 @st.composite
-def rows_of_a_log(draw: st.DrawFn) -> list[dict[str, Any]]:
-    times = draw(st.lists(st.integers(0, 3 * HOUR), min_size=1, max_size=40))
-    row = st.fixed_dictionaries(
-        {
-            "pivot": st.integers(0, 4),
-            "id": SCALARS,
-            "ids": LISTS,
-            "deep": st.none() | st.lists(LISTS, max_size=2),
-            "sequence": LISTS,
-            "real": REALS,
-            "reals": st.none() | st.lists(REALS, min_size=2, max_size=2),
-            "word": st.none() | st.text(max_size=3),
-        }
-    )
-    return [{"number": number, "time": time, **draw(row)} for number, time in enumerate(times)]
+def online_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Rows of some hours, with gaps, repeated times and groups that continue in the next granule."""
+    granularity = draw(st.sampled_from([1, 7, 300, 1000, 3600, 9999]))
+    times = draw(st.lists(st.integers(0, 4 * HOUR), max_size=60))
+    rows = []
+    for number, time in enumerate(times):
+        granular = time - time % HOUR + time % HOUR // granularity * granularity
+        rows.append({DATE: time, GRANULAR: granular, "pivot": draw(st.integers(0, 3)), "row": number})
+    return rows
 
 
-KINDS = pa.schema(
-    {
-        "number": pa.int64(),
-        "time": pa.int64(),
-        "pivot": pa.uint64(),
-        "id": pa.uint64(),
-        "ids": pa.list_(pa.uint64()),
-        "deep": pa.list_(pa.list_(pa.uint64())),
-        "sequence": pa.list_(pa.uint64()),
-        "real": pa.float32(),
-        "reals": pa.list_(pa.float32()),
-        "word": pa.string(),
-    }
-)
-RECIPE = {
-    "source": "*.parquet",
-    "categorical_factors": ["id", "ids", "deep"],
-    "unravelled_categorical_factors": ["sequence"],
-    "realvalue_factors": ["real", "reals"],
-    "hashed_factors": ["word"],
-    "keys": ["number", "id"],
-}
+SIZES = st.lists(st.integers(0, 9), max_size=20)
 
 
-def write_log(folder: Path, rows: list[dict[str, Any]], num_files: int) -> None:
-    for old in folder.glob("*.parquet"):
-        old.unlink()
-    for number in range(num_files):
-        part = rows[number * len(rows) // num_files : (number + 1) * len(rows) // num_files]
-        parquet.write_table(pa.Table.from_pylist(part, KINDS), folder / f"{number}.parquet", row_group_size=7)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    rows=rows_of_a_log(),
-    num_files=st.integers(1, 3),
-    batch_size=st.integers(1, 9),
-    granularity=st.sampled_from([1, 7, 300, 1000, 3600]),
-    has_pivot=st.booleans(),
-)
-def test_every_row_comes_once_in_the_promised_order_from_every_engine(
-    tmp_path: Path, rows: list[dict[str, Any]], num_files: int, batch_size: int, granularity: int, has_pivot: bool
+@given(online_rows(), SIZES, st.integers(1, 12))
+def test_without_a_pivot_only_an_hours_last_batch_is_short(
+    rows: list[dict[str, Any]], sizes: list[int], batch_size: int
 ) -> None:
-    write_log(tmp_path, rows, num_files)
-    recipe = {**RECIPE, "time_field": "time", "batch_size": batch_size, "granularity": granularity}
-    recipe |= {"pivot_column": "pivot"} if has_pivot else {}
-    batches, tally = brew_all(recipe, tmp_path)
-
-    def position(row: dict[str, Any]) -> tuple[int, ...]:
-        hour = row["time"] // HOUR * HOUR
-        granule = (row["time"] - hour) // granularity
-        return hour, granule, row["pivot"] if has_pivot else row["time"], row["number"]
-
-    in_order = sorted(rows, key=position)
-    assert [number for each in batches for number in value(each, "number").to_pylist()] == [
-        row["number"] for row in in_order
-    ]
-    assert [key for each in batches for key in value(each, "key:id").to_pylist()] == [row["id"] for row in in_order]
-    check_values(batches, in_order)
-    num_hours = len({row["time"] // HOUR for row in rows})
-    assert tally.num_short_batches <= num_hours
-    assert plain(batches) == plain(brew_all(recipe, tmp_path)[0])
-    assert plain(batches) == plain(brew_all(recipe, tmp_path, "memory")[0])
+    rows.sort(key=lambda row: (row[GRANULAR], row[DATE]))
+    cuts, counts = cut_all(rows, sizes, Order(is_online=True), batch_size)
+    assert [row for piece in cuts for row in piece] == rows
+    for _, pieces in groupby(cuts, key=hour_of):
+        lengths = [len(piece) for piece in pieces]
+        assert all(length == batch_size for length in lengths[:-1])
+        assert 1 <= lengths[-1] <= batch_size
+    assert all({row[DATE] // HOUR for row in piece} == {hour_of(piece)} for piece in cuts)
+    num_hours = len({hour_of(piece) for piece in cuts})
+    assert (counts.num_rows, counts.num_batches) == (len(rows), len(cuts))
+    assert counts.num_short_batches <= num_hours
 
 
-def check_values(batches: list[Minibatch], rows: list[dict[str, Any]]) -> None:
-    begin = 0
-    for each in batches:
-        part = rows[begin : begin + each.num_examples]
-        begin += each.num_examples
-        assert {row["time"] // HOUR * HOUR for row in part} == {each.hour}
-        bags = each.values["ids"]
-        assert isinstance(bags, Ids)
-        expected = [[number for number in row["ids"] or [] if number is not None] for row in part]
-        assert [bag.tolist() for bag in np.split(bags.data, np.cumsum(bags.lengths)[:-1])] == expected
-        np.testing.assert_array_equal(each.values["real"], np.array([row["real"] or 0 for row in part], np.float32))
-        assert value(each, "sequence").lengths.shape[0] == each.num_examples
-        has_lists = any(row["reals"] is not None for row in rows)
-        assert value(each, "reals").shape == (each.num_examples, 2 if has_lists else 0)
-    assert begin == len(rows)
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows_of_a_log(), st.integers(1, 9), st.booleans(), st.booleans())
-def test_offline_tables_are_equal_from_every_engine(
-    tmp_path: Path, rows: list[dict[str, Any]], batch_size: int, has_pivot: bool, is_shuffled: bool
+@given(online_rows(), SIZES, st.integers(1, 12))
+def test_with_a_pivot_groups_are_whole_and_batches_as_small_as_they_can_be(
+    rows: list[dict[str, Any]], sizes: list[int], batch_size: int
 ) -> None:
-    write_log(tmp_path, rows, 2)
-    recipe: dict[str, Any] = {**RECIPE, "batch_size": batch_size}
-    recipe |= {"pivot_column": "pivot"} if has_pivot else {}
-    recipe |= {"shuffle": {"seed": 1}} if is_shuffled else {}
-    batches, tally = brew_all(recipe, tmp_path)
-    numbers = [number for each in batches for number in value(each, "number").to_pylist()]
-    assert sorted(numbers) == list(range(len(rows)))
-    if not is_shuffled:
-        assert numbers == sorted(numbers, key=lambda number: (rows[number]["pivot"] if has_pivot else 0, number))
-    assert all(each.hour is None for each in batches)
-    assert tally.num_short_batches <= 1
-    assert plain(batches) == plain(brew_all(recipe, tmp_path, "memory")[0])
+    rows.sort(key=lambda row: (row[GRANULAR], row["pivot"]))
+    cuts, counts = cut_all(rows, sizes, Order(is_online=True, pivot="pivot"), batch_size)
+    assert [row for piece in cuts for row in piece] == rows
+    seen: set[tuple[int, int]] = set()
+    for _, each in groupby(cuts, key=hour_of):
+        pieces = list(each)
+        for number, piece in enumerate(pieces):
+            groups = [(row[GRANULAR], row["pivot"]) for row in piece]
+            assert seen.isdisjoint(groups)
+            seen.update(groups)
+            last_group = sum(group == groups[-1] for group in groups)
+            assert len(groups) - last_group < batch_size
+            assert len(groups) >= batch_size or number == len(pieces) - 1
+    assert counts.num_spanning_pivots == count_spanning(rows)
 
 
-def test_joined_tables_give_the_columns_of_all(tmp_path: Path) -> None:
-    events = pa.table({"time": [10, 20, 20], "hit": [1, 2, 2], "banner": [5, 6, 7], "click": [0, 1, 0]})
-    parquet.write_table(events, tmp_path / "events.parquet")
-    features = pa.table({"time": [20, 10, 20], "hit": [2, 1, 2], "banner": [7, 5, 6], "page": [70, 50, 60]})
-    parquet.write_table(features, tmp_path / "pages.parquet")
-    recipe = {
-        "source": "events.parquet",
-        "time_field": "time",
-        "pivot_column": "hit",
-        "stability_column": "banner",
-        "realvalue_factors": ["click"],
-        "keys": ["banner"],
-        "tables": [{"source": "pages.parquet", "categorical_factors": ["page"]}],
-    }
-    (batch,), _ = brew_all(recipe, tmp_path)
-    assert plain_value(batch.values["banner"]) == [5, 6, 7]
-    assert plain_value(batch.values["page"]) == ([50, 60, 70], [1, 1, 1])
-    assert value(batch, "click").tolist() == [0, 1, 0]
-    parquet.write_table(features.slice(1), tmp_path / "pages.parquet")
-    with pytest.raises(BadInput, match=r"pages.parquet: no row with _online_.*granular = 0, hit = 2, banner = 7"):
-        brew_all(recipe, tmp_path)
-    parquet.write_table(pa.concat_tables([features, features.slice(1, 1)]), tmp_path / "pages.parquet")
-    with pytest.raises(BadInput, match=r"pages.parquet: two rows with .*hit = 1, banner = 5; expected each key once"):
-        brew_all(recipe, tmp_path)
-    recipe["tables"] = [{"source": "pages.parquet", "categorical_factors": ["banner"]}]
-    with pytest.raises(ConfigError, match="column 'banner': comes from table 1 and from table 2"):
-        brew_all(recipe, tmp_path)
+def count_spanning(rows: list[dict[str, Any]]) -> int:
+    granules = [{row["pivot"] for row in each} for _, each in groupby(rows, key=lambda row: row[GRANULAR])]
+    return sum(len(left & right) for left, right in pairwise(granules))
 
 
-@pytest.mark.parametrize(
-    ("columns", "keys", "message"),
-    [
-        (
-            {"x": [[1.0], [1.0, 2.0]]},
-            {"realvalue_factors": ["x"]},
-            r"rows.parquet row 1: column 'x': found a list of 2, expected 1 numbers",
-        ),
-        ({"x": [1], "t": [None]}, {"keys": ["x"], "time_field": "t"}, r"rows.parquet row 0: the time is null"),
-        (
-            {"x": [1, 2], "t": [5, 6], "p": [1, None]},
-            {"keys": ["x"], "time_field": "t", "pivot_column": "p"},
-            r"rows.parquet row 1: column 'p' is null; expected a value",
-        ),
-        ({"x": [1]}, {"keys": ["x"], "time_field": "tme"}, "time_field: no column 'tme'; it has x"),
-        (
-            {"x": [1], "p": [0.5]},
-            {"keys": ["x"], "pivot_column": "p"},
-            "pivot_column: column 'p' is double, expected integers, texts or times",
-        ),
-    ],
-)
-def test_rows_that_cannot_be_brewed_are_named(
-    tmp_path: Path, columns: dict[str, Any], keys: dict[str, Any], message: str
+@given(st.lists(st.integers(0, 4), max_size=40).map(sorted), SIZES, st.integers(1, 9), st.booleans())
+def test_offline_only_the_last_batch_is_short(
+    pivots: list[int], sizes: list[int], batch_size: int, has_pivot: bool
 ) -> None:
-    parquet.write_table(pa.table(columns), tmp_path / "rows.parquet")
-    for engine in ("duckdb", "memory"):
-        with pytest.raises((BadInput, LookupError), match=message):
-            brew_all({"source": "rows.parquet", **keys}, tmp_path, engine)
+    rows = [{"pivot": pivot, "row": number} for number, pivot in enumerate(pivots)]
+    cuts, _ = cut_all(rows, sizes, Order(is_online=False, pivot="pivot" if has_pivot else None), batch_size)
+    assert [row for piece in cuts for row in piece] == rows
+    assert all(len(piece) >= batch_size for piece in cuts[:-1])
+    if not has_pivot:
+        assert all(len(piece) <= batch_size for piece in cuts)
 
 
-def test_texts_and_hashes_come_from_csv_as_they_are_written(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("code,title,id\n007,Red tea,18446744073709551615\n7,,1\n,tea,\n")
-    recipe = {
-        "source": "rows.csv",
-        "hashed_factors": ["code"],
-        "text_factors": {"title": {"words": 1}},
-        "categorical_factors": ["id"],
-        "keys": ["code"],
-    }
-    (batch,), _ = brew_all(recipe, tmp_path)
-    assert plain_value(batch.values["code"]) == ([hash_bytes(b"007"), hash_bytes(b"7")], [1, 1, 0])
-    assert plain_value(batch.values["key:code"]) == ["007", "7", None]
-    assert plain_value(batch.values["id"]) == ([2**64 - 1, 1], [1, 1, 0])
-    words, lengths = plain_value(batch.values["title"])
-    assert lengths == [2, 0, 1]
-    assert words[1] == words[2]
+def test_a_group_larger_than_a_batch_makes_one_large_batch() -> None:
+    rows = [{GRANULAR: 0, "pivot": pivot} for pivot in [1, 2, 2, 2, 2, 2, 3]]
+    cuts, counts = cut_all(rows, [2, 2, 2], Order(is_online=True, pivot="pivot"), 2)
+    assert [[row["pivot"] for row in piece] for piece in cuts] == [[1, 2, 2, 2, 2, 2], [3]]
+    assert counts.num_short_batches == 1
+
+
+def test_a_pivot_may_be_a_text() -> None:
+    rows = [{GRANULAR: granule, "pivot": pivot} for granule, pivot in [(0, "a"), (0, "b"), (300, "b"), (300, "c")]]
+    cuts, counts = cut_all(rows, [], Order(is_online=True, pivot="pivot"), 1)
+    assert [len(piece) for piece in cuts] == [1, 1, 1, 1]
+    assert counts.num_spanning_pivots == 1

@@ -1,4 +1,4 @@
-"""docs/recipe.md says what the schema of recipes says, and its examples and errors are real ones."""
+"""docs/recipe.md matches the schema of recipes, and its examples and errors are real."""
 
 import json
 import re
@@ -22,13 +22,13 @@ SMALLEST = {"source": "rows.csv", "categorical_factors": ["x"]}
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_key_is_named_with_its_default(model: type[Schema]) -> None:
+def test_every_key_is_listed_with_its_default(model: type[Schema]) -> None:
     for name, field in model.model_fields.items():
-        assert name in KEYS, f"docs/recipe.md: no row of {name}: add it"
+        assert name in KEYS, f"docs/recipe.md: no row for {name}"
         assert KEYS[name] == _show(field.get_default(call_default_factory=True)), name
 
 
-def test_no_key_is_named_that_there_is_not() -> None:
+def test_every_listed_key_exists() -> None:
     assert set(KEYS) == {name for model in MODELS for name in model.model_fields}
 
 
@@ -43,7 +43,7 @@ def test_the_examples_are_recipes() -> None:
 
 
 @pytest.mark.parametrize(("keys", "message"), ERRORS)
-def test_the_errors_are_those_that_users_meet(keys: str, message: str) -> None:
+def test_the_errors_are_real(keys: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         Recipe.load({**SMALLEST, **json.loads(keys)}, "recipe.json")
 

@@ -171,7 +171,7 @@ def test_hashes_never_change() -> None:
     assert text.tokens(pa.array(["Самовар"]), words=1, lower=False).to_pylist() == [[0xE6F516DC68C5A948]]
 
 
-def test_no_kind_of_run_shares_hashes_with_another() -> None:
+def test_different_kinds_of_runs_share_no_hashes() -> None:
     array = pa.array(["a", "a b", "a b c"])
     runs_of = [text.tokens(array, words=1), *(text.tokens(array, ngrams=n) for n in range(1, 17))]
     hashes = [hash for lists in runs_of for hash in set(lists.flatten().to_pylist())]
@@ -187,7 +187,7 @@ def test_nothing_gives_nothing(kind: pa.DataType) -> None:
     assert text.tokens(pa.nulls(2, kind), words=1).to_pylist() == [None, None]
 
 
-def test_what_lies_below_a_null_is_not_read() -> None:
+def test_the_bytes_below_a_null_are_not_read() -> None:
     buffers = [pa.py_buffer(b"\x05"), pa.py_buffer(np.array([0, 1, 3, 4], np.int32)), pa.py_buffer(b"abcd")]
     lists = text.tokens(pa.Array.from_buffers(pa.string(), 3, buffers), words=1)
     assert lists.to_pylist() == [[native.hash_bytes(b"a")], None, [native.hash_bytes(b"d")]]
@@ -206,7 +206,7 @@ def test_a_null_inside_a_dictionary_stays_null() -> None:
 
 
 @given(st.binary(max_size=40))
-def test_bytes_that_are_no_utf8_part_words(data: bytes) -> None:
+def test_bytes_that_are_not_utf8_separate_words(data: bytes) -> None:
     broken = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
     )
@@ -227,28 +227,28 @@ def test_bytes_that_are_no_utf8_part_words(data: bytes) -> None:
     ],
     ids=lambda array: str(array.type),
 )
-def test_another_type_is_refused_by_name(array: Any) -> None:
+def test_a_type_other_than_string_is_refused_by_name(array: Any) -> None:
     with pytest.raises(BadInput) as caught:
         text.tokens(array, words=1)
-    expected = f"text tokens: found a column of type {array.type}; expected strings: cast it to string first"
+    expected = f"text tokens: expected strings, got an array of {array.type}; cast it to string first"
     assert str(caught.value) == expected
 
 
 def test_what_is_not_an_arrow_array_is_refused() -> None:
-    with pytest.raises(BadInput, match="text tokens: found list; expected an Arrow array: wrap"):
+    with pytest.raises(BadInput, match="text tokens: expected an Arrow array, got list; use"):
         text.tokens(["a"], words=1)
 
 
 @pytest.mark.parametrize("length", [0, -1, 17, True, 1.5, "2"])
 @pytest.mark.parametrize("name", ["words", "ngrams"])
-def test_a_run_of_no_sensible_length_is_refused(name: str, length: Any) -> None:
-    message = rf"text tokens: found {name}={re.escape(repr(length))}; expected a whole number from 1 to 16: choose"
+def test_a_run_length_out_of_range_is_refused(name: str, length: Any) -> None:
+    message = rf"text tokens: {name} must be an integer from 1 to 16, got {re.escape(repr(length))}"
     with pytest.raises(BadInput, match=message):
         text.tokens(pa.array(["a"]), **{name: length})
 
 
 def test_asking_for_nothing_is_refused() -> None:
-    with pytest.raises(BadInput, match="found neither words nor ngrams; expected at least one: give words=1"):
+    with pytest.raises(BadInput, match="text tokens: give words or ngrams, for example words=1"):
         text.tokens(pa.array(["a"]))
 
 

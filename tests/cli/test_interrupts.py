@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in the midst of every long command: real processes, real signals, at a moment that is awaited."""
+"""Ctrl-C and SIGTERM during every long command: real processes and signals, at a known moment."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cli.here import run
+from tests.cli.commands import run_here
 from tests.tables.making import make_table
 from tests.training.toys import OFFLINE, ONLINE, SCRIPT, make_hours, write_table
 from tests.waiting import wait_until
@@ -28,8 +28,8 @@ def nap():
     bed = Path(os.environ["BED"])
     if (bed / "nap").exists():
         (bed / "asleep").write_text(str(os.getpid()))
-        with suppress(FileNotFoundError):  # woken before it slept
-            os.close(os.open(bed / "nap", os.O_RDONLY))  # a pipe: until somebody opens its other end
+        with suppress(FileNotFoundError):  # woken before it fell asleep
+            os.close(os.open(bed / "nap", os.O_RDONLY))  # a pipe: blocks until its other end is opened
 """
 STAGE = f"""{NAP}
 def main(params, out):
@@ -65,27 +65,27 @@ def interrupt(
     number: signal.Signals = signal.SIGINT,
     then: Callable[[], object] = lambda: None,
 ) -> str:
-    """One signal at that moment; what the process says of it, checked for what all must say."""
+    """Send one signal at that moment. Returns what the process printed, after checks that hold for all commands."""
     with started(words) as process:
-        wait_until(lambda: is_there() or process.poll() is not None, "it is in the midst")
+        wait_until(lambda: is_there() or process.poll() is not None, "it is running")
         process.send_signal(number)
         then()
         out, said = process.communicate()
     assert (process.returncode, out) == (code, ""), said
-    check_last_words(said, words)
+    check_last_line(said, words)
     assert number.name in said
     return said
 
 
 def wake() -> None:
-    """Who naps goes on, and nobody naps any more."""
+    """The napping process continues, and no other will nap."""
     pipe = os.open("nap", os.O_RDWR)
     os.unlink("nap")
     os.close(pipe)
 
 
 def press_again_and_again(process: subprocess.Popen[str]) -> str:
-    """Ctrl-C until it has ended: the first counts, and then the first that comes a second later."""
+    """Ctrl-C until the process ends: the first counts, then the next one that comes at least a second later."""
 
     def has_ended() -> bool:
         process.send_signal(signal.SIGINT)
@@ -95,7 +95,7 @@ def press_again_and_again(process: subprocess.Popen[str]) -> str:
     return process.communicate()[1]
 
 
-def check_last_words(said: str, words: Sequence[str]) -> None:
+def check_last_line(said: str, words: Sequence[str]) -> None:
     assert "Traceback" not in said
     command = said.splitlines()[-1].partition("to continue: ")[2]
     assert command.endswith(" ".join(words)), said
@@ -113,13 +113,13 @@ def state(directory: str) -> str:
     return open_directory(directory).describe_state()
 
 
-def test_a_brewing_leaves_no_table_and_no_spilled_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_brew_leaves_no_table_and_no_spilled_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
     rows = "".join(f"{1_609_459_200 + n // 100},{n % 7}\n" for n in range(200_000))
     (folder / "rows.csv").write_text("time,ad\n" + rows)
     recipe = {"source": "rows.csv", "time_field": "time", "categorical_factors": ["ad"], "batch_size": 4}
-    (folder / "clicks.json").write_text(json.dumps(recipe))  # batches so small that writing takes its time
+    (folder / "clicks.json").write_text(json.dumps(recipe))  # minibatches so small that writing takes a while
 
     def is_writing() -> bool:
         sizes = [os.stat(entry).st_size for entry in Path("clicks/.samovar/tmp").glob("*") if entry.exists()]
@@ -131,16 +131,16 @@ def test_a_brewing_leaves_no_table_and_no_spilled_rows(folder: Path, monkeypatch
     assert not [name for name in os.listdir("tmp") if name.startswith("samovar-brew-")]
 
 
-def test_an_export_leaves_no_half_file(folder: Path) -> None:
+def test_an_interrupted_export_leaves_no_partial_file(folder: Path) -> None:
     make_table(LocalStore(folder / "table"), 3000)
     words = ["table", "table", "--export", "rows.parquet"]
     interrupt(words, lambda: any(Path().glob(".samovar-*")), 143, signal.SIGTERM)
     assert os.listdir() == ["table"]
 
 
-def test_a_checksum_ends_its_workers(folder: Path) -> None:
+def test_an_interrupted_checksum_ends_its_workers(folder: Path) -> None:
     Path("data").mkdir()
-    for name in ("a", "b"):  # hours of zeros to read, and no room on the disk
+    for name in ("a", "b"):  # hours of zeros to read, no space on the disk
         with Path("data", name).open("w") as file:
             file.truncate(1 << 42)
     children: list[str] = []
@@ -154,7 +154,7 @@ def test_a_checksum_ends_its_workers(folder: Path) -> None:
     wait_until(lambda: not any(Path("/proc", child).exists() for child in children), "they have ended")
 
 
-def test_a_training_stops_after_its_uri(folder: Path) -> None:
+def test_training_stops_after_its_uri(folder: Path) -> None:
     write_table(folder / "clicks", make_hours([4]))
     data = {**OFFLINE["train_data"], "epoch_count": 1_000_000, "uri_granularity": 1}
     (folder / "offline.json").write_text(json.dumps({**OFFLINE, "train_data": data}))
@@ -165,7 +165,7 @@ def test_a_training_stops_after_its_uri(folder: Path) -> None:
     assert state("offline") == "stopped"
 
 
-def test_a_training_that_waits_for_hours_stops_at_once(folder: Path) -> None:
+def test_training_that_waits_for_hours_stops_at_once(folder: Path) -> None:
     write_table(folder / "clicks", make_hours([1, 1]), complete_until=1_609_459_200 + 2 * 3600)
     data = {**ONLINE["train_data"], "end_date": "2021-01-01T05:00"}
     config = {**ONLINE, "train_data": data, "evaluation": {"eval_confs": []}, "follow": True}
@@ -175,7 +175,7 @@ def test_a_training_that_waits_for_hours_stops_at_once(folder: Path) -> None:
     assert "stopped while waiting for new hours (SIGINT)" in said
 
 
-def test_a_stuck_training_ends_with_the_second_signal_and_a_prediction_goes_on(folder: Path) -> None:
+def test_stuck_training_ends_with_the_second_signal_and_a_prediction_resumes(folder: Path) -> None:
     write_table(folder / "clicks", make_hours([1, 1, 1]))
     (folder / "online.json").write_text(json.dumps(ONLINE))
     (folder / "model.py").write_text(NAPPING_MODEL)
@@ -186,20 +186,20 @@ def test_a_stuck_training_ends_with_the_second_signal_and_a_prediction_goes_on(f
         said = press_again_and_again(process)
     assert process.returncode == STOPPED
     assert said.startswith("stopped at once (SIGINT)"), said
-    check_last_words(said, train)
+    check_last_line(said, train)
     wake()
-    assert run(train) == "online: finished\n"
+    assert run_here(train) == "online: finished\n"
 
     os.mkfifo("nap")
     Path("asleep").unlink()
     predict = ["predict", "online", "--table", "clicks", "--out", "predicted"]
     said = interrupt(predict, Path("asleep").exists, STOPPED, then=wake)
-    assert said.startswith("SIGINT: stops after 2021-01-01T00:00, with a snapshot; once more stops at once\n")
+    assert said.startswith("SIGINT: stopping after 2021-01-01T00:00 with a snapshot; send it again to stop at once\n")
     assert (state("predicted"), position("predicted")) == ("stopped", 1)
-    assert run(predict) == "predicted: 96 predictions\n"
+    assert run_here(predict) == "predicted: 96 predictions\n"
 
 
-def test_a_stage_is_interrupted_and_so_is_its_replay_which_goes_on(folder: Path) -> None:
+def test_an_interrupted_stage_starts_over_and_an_interrupted_replay_resumes(folder: Path) -> None:
     (folder / "stage.py").write_text(STAGE)
     (folder / "stage.json").write_text("{}")
     words = ["run", "stage.py", "-c", "stage.json"]
@@ -207,17 +207,17 @@ def test_a_stage_is_interrupted_and_so_is_its_replay_which_goes_on(folder: Path)
     interrupt(words, Path("asleep").exists, 130)
     assert state("stage") == "stopped"
     wake()
-    assert run(words) == "stage: finished\n"
+    assert run_here(words) == "stage: finished\n"
 
     os.mkfifo("nap")
     Path("asleep").unlink()
     replay = ["replay", "stage", "--into", "again"]
     interrupt(replay, Path("asleep").exists, 143, signal.SIGTERM)
     wake()
-    assert run(replay).startswith("stage: equal, ")
+    assert run_here(replay).startswith("stage: equal, ")
 
 
-def test_an_experiment_ends_its_parts_and_goes_on(folder: Path) -> None:
+def test_an_interrupted_experiment_ends_its_parts_and_resumes(folder: Path) -> None:
     (folder / "stage.py").write_text(STAGE)
     (folder / "stage.json").write_text("{}")
     experiment = {"base": "stage.json", "script": "stage.py", "kind": "run", "list": [{"seed": 1}]}
@@ -227,10 +227,10 @@ def test_an_experiment_ends_its_parts_and_goes_on(folder: Path) -> None:
     interrupt(words, Path("asleep").exists, STOPPED)
     assert not Path("/proc", Path("asleep").read_text()).exists()
     wake()
-    assert run(words).splitlines()[1].split() == ["0", "done"]
+    assert run_here(words).splitlines()[1].split() == ["0", "done"]
 
 
-def test_a_proof_of_resuming_leaves_its_folder_as_it_was(folder: Path) -> None:
+def test_an_interrupted_verify_resume_leaves_its_folder_empty(folder: Path) -> None:
     write_table(folder / "clicks", make_hours([1, 1]))
     (folder / "online.json").write_text(json.dumps(ONLINE))
     (folder / "model.py").write_text(NAPPING_MODEL)
@@ -241,20 +241,20 @@ def test_a_proof_of_resuming_leaves_its_folder_as_it_was(folder: Path) -> None:
     assert os.listdir("proof") == []
 
 
-def test_a_second_signal_ends_a_command_that_does_not_let_go(folder: Path) -> None:
+def test_a_second_signal_ends_a_command_that_ignores_the_first(folder: Path) -> None:
     (folder / "stage.json").write_text("{}")
     (folder / "stage.py").write_text(STAGE.replace("    nap()", "    try:\n        nap()\n    finally:\n        nap()"))
     os.mkfifo("nap")
     words = ["run", "stage.py", "-c", "stage.json"]
     with started(words) as process:
-        wait_until(Path("asleep").exists, "it is in the midst")
+        wait_until(Path("asleep").exists, "it is running")
         said = press_again_and_again(process)
     assert process.returncode == 130
-    check_last_words(said, words)
+    check_last_line(said, words)
 
 
 def test_an_interrupt_while_the_command_line_loads_is_no_traceback(folder: Path) -> None:
-    """The first thing that is loaded after the signals are heard tells of itself, and waits."""
+    """The first module loaded after signals are handled reports itself, and waits."""
     code = f"""
 import sys
 class Finder:

@@ -1,4 +1,4 @@
-"""The queue and its worker on the command line, with real trainings of a tiny stage."""
+"""The queue and its worker on the command line, with real jobs."""
 
 import json
 import os
@@ -39,16 +39,16 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     added = ok(folder, "queue", "add", "one.json", "two.json", "bad.json", "--kind", "brew")
     assert added.splitlines()[0] == f"job 1: {folder}/one: added"
     again = ok(folder, "queue", "add", "one.json", "--kind", "brew")
-    assert again == f"job 1: {folder}/one: is in the queue already (waiting), nothing to do\n"
+    assert again == f"job 1: {folder}/one: already in the queue (waiting), nothing to do\n"
 
     ended = samovar(folder, "worker", "--until-empty")
     assert ended.returncode == 1
-    assert "1 of its jobs failed (3); expected none: see `samovar queue ls --failed`" in " ".join(ended.stderr.split())
+    assert "1 of its jobs failed (3). See `samovar queue ls --failed`" in " ".join(ended.stderr.split())
     said = ended.stdout
     assert said.startswith(f"job 1: brew {folder}/one\njob 1: done\n")
-    assert said.endswith("3 taken, none waits\n")
-    assert "job 3: wrong: exit code 2: error: source: none.csv: no such file" in said
-    assert ok(folder, "worker", "--once") == "no job waits\n"
+    assert said.endswith("3 taken, none waiting\n")
+    assert "job 3: wrong: exit code 2: error: source: no such file: none.csv" in said
+    assert ok(folder, "worker", "--once") == "no job is waiting\n"
 
     jobs = json.loads(ok(folder, "queue", "ls", "--json"))
     assert [(job["id"], job["state"]) for job in jobs] == [(1, "done"), (2, "done"), (3, "failed")]
@@ -57,7 +57,7 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     assert "exit code  2" in shown
     assert "end of its log:\nerror: source: none.csv" in shown
 
-    assert ok(folder, "queue", "retry", "--failed") == "job 3: waits again\n"
+    assert ok(folder, "queue", "retry", "--failed") == "job 3: waiting again\n"
     assert ok(folder, "queue", "cancel", "3", "1") == "job 3: cancelled\njob 1: is done, nothing to do\n"
 
     (folder / "queue.db").unlink()
@@ -65,13 +65,13 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     assert ok(folder, "queue", "add", "two.json", "--kind", "brew").endswith("nothing to do\n")
 
 
-def test_mistakes_are_told_with_exit_code_2(folder: Path) -> None:
+def test_a_user_error_is_reported_with_exit_code_2(folder: Path) -> None:
     for words, message in [
-        (("queue", "ls"), "there is no queue; expected one: check --db"),
+        (("queue", "ls"), "there is no queue. Check --db"),
         (("worker",), "there is no queue"),
         (("queue", "add", "one.json"), "train needs a Python file"),
-        (("queue", "add", "one.json", "two.json", "--kind", "brew", "--out", "x"), "--out is one directory"),
-        (("experiment", "one.json", "-j", "0"), "name it with --db"),
+        (("queue", "add", "one.json", "two.json", "--kind", "brew", "--out", "x"), "--out names one directory"),
+        (("experiment", "one.json", "-j", "0"), "which --db must name"),
     ]:
         done = samovar(folder, *words)
         assert done.returncode == 2, done.stdout
@@ -80,11 +80,11 @@ def test_mistakes_are_told_with_exit_code_2(folder: Path) -> None:
     ok(folder, "queue", "add", "one.json", "--kind", "brew")
     huge = "99999999999999999999"
     for words, message in [
-        (("show", huge), f"has no job {huge}; expected one of `samovar queue ls`"),
+        (("show", huge), f"has no job {huge}. See `samovar queue ls`"),
         (("cancel", huge), f"has no job {huge}"),
         (
             ("add", "two.json", "--kind", "brew", "--priority", huge),
-            f"--priority: found {huge}; expected a number from",
+            f"--priority must be from -2147483647 to 2147483647, got {huge}",
         ),
     ]:
         done = samovar(folder, "queue", *words)
@@ -106,7 +106,7 @@ def build(params):
 """
 
 
-def test_a_worker_with_a_real_training_is_stopped_and_the_training_goes_on(folder: Path) -> None:
+def test_a_stopped_worker_puts_its_training_back_into_the_queue(folder: Path) -> None:
     ok(folder, "brew", "one.json")
     (folder / "script.py").write_text(SCRIPT)
     data = {"table": "one", "features": ["x"], "targets": ["x"], "epoch_count": 1_000_000, "uri_granularity": 1}
@@ -122,9 +122,9 @@ def test_a_worker_with_a_real_training_is_stopped_and_the_training_goes_on(folde
         for _ in range(2):  # as `timeout` does: to the process, and to its group
             os.kill(worker.pid, signal.SIGTERM)
         assert worker.wait() == 75, (folder / "worker.log").read_text()
-    said = (folder / "worker.log").read_text()
-    assert "back in the queue and goes on from its snapshot\nto continue: " in said
-    assert said.endswith(" -m samovar worker\n")
+    log_text = (folder / "worker.log").read_text()
+    assert "back in the queue and resumes from its snapshot\nto continue: " in log_text
+    assert log_text.endswith(" -m samovar worker\n")
     [job] = json.loads(ok(folder, "queue", "ls", "--json"))
     assert (job["state"], job["attempts"], job["exit_code"]) == ("waiting", 0, 75)
     assert open_directory(folder / "net").describe_state() == "stopped"

@@ -19,7 +19,7 @@ def test_images_and_labels_are_found_by_id(mnist_path: Path) -> None:
     assert dataset.load_label(dataset.test_ids[-1]) == 8
 
 
-def test_what_is_not_there_is_named(mnist_path: Path, tmp_path: Path) -> None:
+def test_errors_name_the_missing_image_or_the_bad_file(mnist_path: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no image 5000"):
         MNIST(mnist_path).load_image(5000)
     with pytest.raises(BadInput, match="train-images-idx3-ubyte"):

@@ -1,11 +1,11 @@
-"""Markdown pages as blocks of code, and links. Reads them, and runs nothing. How blocks are marked:
+"""Markdown pages as code blocks and links. Runs nothing. How blocks are marked:
 
 "python"                        is run; blocks of a page share one folder and one module
 "sh"                            each line is run
 "json title=…", any language    is written to the file of that name
-"text title=Output"             is what the block before it has printed; … stands for anything
-"console"                       is shown only: it would not end, or needs what a test has not
-"json", "csv", "text"           without a title: are shown only
+"text title=Output"             is what the block before it prints; … matches anything
+"console"                       is only shown: it does not end, or needs what a test lacks
+"json", "csv", "text"           without a title: only shown
 """
 
 import re
@@ -56,12 +56,12 @@ def without_blocks(page: Path) -> str:
 
 
 def find_links(page: Path) -> list[str]:
-    """Those that stay in the project."""
+    """Links within the project."""
     return [link for link in _LINK.findall(without_blocks(page)) if "://" not in link]
 
 
 def find_anchors(page: Path) -> set[str]:
-    """The headings, as a link names them."""
+    """The headings, as links name them."""
     return {slug(heading) for heading in _HEADING.findall(without_blocks(page))}
 
 

@@ -1,4 +1,4 @@
-"""Runs the blocks of a page as its reader would, one after the other, in one folder. Judges only what a page says."""
+"""Runs the blocks of a page as its reader would, one after the other, in one folder. Checks only what a page says."""
 
 import contextlib
 import io
@@ -14,19 +14,19 @@ from tests.docs.pages import OUTPUT, ROOT, Block
 
 from samovar.cli.app import app
 
-# Starting Python takes longer than these; others fork, which a process that has used torch must not.
+# Starting Python takes longer than these commands; others fork, which a process that used torch must not do.
 _RUN_HERE = {"brew", "diff", "embeddings", "metrics", "predict", "show", "table", "train"}
 _NEEDS_A_SHELL = re.compile(r"[|<>&;$*]")
 
 
 class Reader:
-    """The folder is the current one: whoever makes a reader has gone there."""
+    """The current folder is the page's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._printed = ""
         self._module = ModuleType("page")
-        sys.modules["page"] = self._module  # classes look for the module that they were made in
+        sys.modules["page"] = self._module  # classes look up the module that defined them
         (folder / "examples").symlink_to(ROOT / "examples")
 
     def follow(self, block: Block) -> None:
@@ -66,7 +66,7 @@ class Reader:
 
 @contextlib.contextmanager
 def _told(block: Block) -> Iterator[None]:
-    """An error says in which block it came."""
+    """An error names its block."""
     try:
         yield
     except Exception as error:

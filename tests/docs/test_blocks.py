@@ -1,4 +1,4 @@
-"""Every block of code of the README and of the docs runs as it stands, and prints what the page says."""
+"""Every code block of the README and the docs runs as written and prints what the page says."""
 
 import json
 import os
@@ -18,7 +18,7 @@ MOST_SHOWN_ONLY = 10
 
 @pytest.fixture
 def reader(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """A reader in an empty folder; what blocks change in this process is put back."""
+    """A reader in an empty folder; changes that blocks make to this process are undone."""
     monkeypatch.chdir(quick_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), os.pathsep)
     path, threads = list(sys.path), torch.get_num_threads()

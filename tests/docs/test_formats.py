@@ -1,4 +1,4 @@
-"""The pages of the formats are enough: readers that were written from them alone read what Samovar writes."""
+"""The format pages suffice: readers written from them alone read what Samovar writes."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ def brew_table(folder: Path, config: dict[str, Any], append: bool = False) -> Pa
 
 
 def assert_same_rows(directory: Path) -> list[tensor_table.Row]:
-    """The page's reader and Samovar's give the same."""
+    """The page's reader and Samovar's agree."""
     ours, theirs = list(samovar.open_table(directory).read()), list(tensor_table.read_table(directory))
     assert len(ours) == len(theirs) > 0
     for record, row in zip(ours, theirs, strict=True):

@@ -1,4 +1,4 @@
-"""Every link of a document leads somewhere, and every page of the site can be found."""
+"""Every link in the documents works, and every page of the site is reachable."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The reference says what the code says; and no page names a key that there is not."""
+"""The reference matches the code, and no page names a key that does not exist."""
 
 import importlib
 import importlib.util
@@ -107,7 +107,7 @@ def test_every_config_on_a_page_is_a_config(block: Block) -> None:
 
 
 def public_names() -> set[str]:
-    """Each where a user finds it first. Rooms that are names themselves stand there name by name."""
+    """Each name where a user finds it first; rooms that are public themselves are listed name by name."""
     rooms = {
         room.__name__: room.__all__
         for room in (samovar.brewing, samovar.embeddings, samovar.data, samovar.functional.batch_iter)
@@ -123,7 +123,7 @@ def public_names() -> set[str]:
 
 
 def all_subclasses(kind: type[Any]) -> list[type[Any]]:
-    """Those of its own module that can be used as they are."""
+    """Public names of its own module."""
     found = [each for sub in kind.__subclasses__() for each in (sub, *all_subclasses(sub))]
     return [each for each in found if each.__module__ == kind.__module__ and not inspect.isabstract(each)]
 

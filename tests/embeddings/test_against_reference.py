@@ -1,4 +1,4 @@
-"""The core against the numpy reference, bit for bit, over random histories of training, ageing and reloading."""
+"""The C++ core equals the numpy reference, bit for bit, over random histories of training, expiry and reloading."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Setup:
         return {"weight_decay": self.weight_decay, "clip_value": self.clip_value, "clip_norm": self.clip_norm}
 
     def make_ids(self) -> Ids:
-        """A few ids that differ in few bits, the ends of the range among them, and others from anywhere."""
+        """A few ids that differ in a few bits, the ends of the range, and random ids."""
         ends = np.array([0, 2**64 - 1, 1, 2**63, 2**32], np.uint64)
         others = np.random.default_rng(self.seed).integers(0, 2**64, self.num_ids, np.uint64, endpoint=False)
         return np.unique(np.concatenate([ends, others]))
@@ -136,14 +136,14 @@ actions = (
 
 
 class Pair:
-    """A HashEmbedding and its reference: driven alike, compared after every action."""
+    """A HashEmbedding and its reference: given the same actions, compared after each."""
 
     def __init__(self, setup: Setup, lr: float = 0.1) -> None:
         self.setup, self.ids = setup, setup.make_ids()
         self.module, self.optimizer = self.make_module(lr)
         self.reference = ReferenceEmbedding(
             setup.features,
-            ReferenceOptimizer(setup.kind, lr, eps=1e-8 if setup.kind == "adam" else 1e-10, **setup.rule),  # type: ignore[arg-type]  # mypy takes the values for those of betas too
+            ReferenceOptimizer(setup.kind, lr, eps=1e-8 if setup.kind == "adam" else 1e-10, **setup.rule),  # type: ignore[arg-type]  # mypy applies the type of the values to betas too
             setup.ttl,
             setup.pooling,
             setup.layout,
@@ -211,7 +211,7 @@ class Pair:
             self.module.train()
 
     def reload(self, is_stored: bool) -> None:
-        """Everything goes on in a new module, from the old one's state, or from that state written and read."""
+        """Continue in a new module, from the state of the old one or from that state written and read."""
         module, optimizer = self.make_module(lr=123.0)
         state = {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
         if is_stored:
@@ -273,7 +273,7 @@ def make_bag(ids: Ids, lengths: np.ndarray, is_distinct: bool) -> Bag:
 
 
 def backward(rng: np.random.Generator, waiting: list[tuple[list[torch.Tensor], list[torch.Tensor]]]) -> None:
-    """All at once, or call by call in any order: the order of the sums is that of the forward calls all the same."""
+    """All at once, or call by call in any order: the order of the sums is always that of the forward calls."""
     if rng.random() < 0.5:
         waiting = [([o for outputs, _ in waiting for o in outputs], [g for _, gradients in waiting for g in gradients])]
     for number in rng.permutation(len(waiting)).tolist():
@@ -311,7 +311,7 @@ def test_rows_of_few_and_of_many_steps_give_the_bits_of_the_reference() -> None:
     pair = Pair(Setup("adam", {}, (4, 4, 4), frozenset(), None, 0.0, None, None, 300, 5))
     rng = np.random.default_rng(0)
     for step in range(300):
-        ids = np.concatenate([pair.ids[:2], pair.ids[step : step + 1]])  # two in every step, one anew
+        ids = np.concatenate([pair.ids[:2], pair.ids[step : step + 1]])  # two ids of every step, and a new one
         inputs: Inputs = {"a": (ids, np.ones(3, np.int32))}
         gradient = rng.standard_normal((3, 4)).astype(np.float32)
         pair.module(make_bags(rng, inputs))["a"].backward(torch.from_numpy(gradient))
@@ -324,7 +324,7 @@ def test_rows_of_few_and_of_many_steps_give_the_bits_of_the_reference() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_large_batches_give_the_bits_of_the_reference_for_any_number_of_threads(kind: Kind, pooling: str) -> None:
-    """Large enough that every thread has its share of every shard."""
+    """Large enough that every thread gets a part of every shard."""
     setup = Setup(
         kind, {"b": "c"}, (8, 17, 17), frozenset(FEATURES if pooling == "mean" else ()), 1, 0.01, 2.0, 3.0, 3000, 5
     )

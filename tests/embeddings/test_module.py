@@ -1,4 +1,4 @@
-"""HashEmbedding among other modules: autograd, shapes, peers in torch, and inputs that cannot be."""
+"""HashEmbedding as a torch module: shapes, autograd, torch's own modules as peers, and invalid inputs."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,14 +29,14 @@ def make_sgd(dim: int = 3, lr: float = 1.0, **keys: Any) -> tuple[HashEmbedding,
 
 
 def read(module: HashEmbedding, *ids: int, table: str = "a") -> np.ndarray:
-    """[weights | state] of ids that must be there."""
+    """[weights | state] of ids that must exist."""
     rows, _, found = module.get(table, np.array(ids, np.uint64))
     assert found.all()
     return rows
 
 
 def freeze(module: HashEmbedding, *ids: int) -> tuple[object, ...]:
-    """All that training may change, to compare before and after."""
+    """Everything that training may change, to compare before and after."""
     counted = [(c.rows, c.inserted, c.reset, c.freed, c.skipped) for _, c in sorted(module.counters().items())]
     tables = [[part.tobytes() for part in module.get(name, np.array(ids, np.uint64))] for name in module.table_names]
     return module.clock, counted, tables, module.count_live()
@@ -45,7 +45,7 @@ def freeze(module: HashEmbedding, *ids: int) -> tuple[object, ...]:
 # Shapes
 
 
-def test_the_worked_example_has_the_shapes_of_the_seed() -> None:
+def test_the_worked_example_has_the_documented_shapes() -> None:
     module = HashEmbedding({"BannerID": 10, "BannerText": 20, "BannerTextUnravelled": 20, "SearchQueryHistory": 20})
     HashAdagrad(module, 0.1)
     text = [67, 1937, 478, 76, 197, 93, 2, 5, 6, 7, 1]
@@ -167,7 +167,7 @@ def test_every_dimension_from_1_to_512_is_exact(make: Any) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
-def test_the_gradient_is_that_of_embedding_bag(pooling: str) -> None:
+def test_the_gradient_equals_that_of_embedding_bag(pooling: str) -> None:
     module, optimizer = make_sgd(dim=6, pooling=pooling, init_scale=1.0)
     ids, lengths = [3, 1, 3, 0, 4, 4, 1], [3, 0, 1, 3]
     output = module({"a": make_bag(ids, lengths)})["a"]
@@ -187,7 +187,7 @@ def test_the_gradient_is_that_of_embedding_bag(pooling: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
-def test_the_gradient_is_that_of_finite_differences(pooling: str) -> None:
+def test_the_gradient_equals_finite_differences(pooling: str) -> None:
     module, optimizer = make_sgd(dim=2, pooling=pooling, init_scale=1.0)
     ids, lengths = [3, 1, 3, 4, 1], [3, 0, 2]
 
@@ -269,7 +269,7 @@ def test_two_losses_over_one_output_add_up() -> None:
     assert applied_gradient(run) == [5]
 
 
-def test_zero_grad_drops_the_gradients_that_wait() -> None:
+def test_zero_grad_drops_pending_gradients() -> None:
     module, optimizer = make_sgd(dim=1)
     module({"a": make_bag([7], [1])})["a"].sum().backward()
     before = freeze(module, 7)
@@ -282,7 +282,7 @@ def test_zero_grad_drops_the_gradients_that_wait() -> None:
     assert np.allclose(weight - read(module, 7), 1)
 
 
-def test_a_step_uses_the_gradients_up() -> None:
+def test_a_step_consumes_the_gradients() -> None:
     module, optimizer = make_sgd(dim=1)
     module({"a": make_bag([7], [1])})["a"].sum().backward()
     optimizer.step()
@@ -303,7 +303,7 @@ def test_a_forward_without_backward_inserts_and_stamps_and_takes_no_step(make: A
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS)
-def test_a_feature_that_no_loss_has_seen_takes_no_step(make: Any) -> None:
+def test_a_feature_outside_the_loss_takes_no_step(make: Any) -> None:
     module = HashEmbedding({"a": 2, "b": 2})
     optimizer = make(module, 0.1, weight_decay=0.5)
     outputs = module({"a": make_bag([7], [1]), "b": make_bag([7], [1])})
@@ -313,7 +313,7 @@ def test_a_feature_that_no_loss_has_seen_takes_no_step(make: Any) -> None:
     assert np.array_equal(read(module, 7, table="b"), before)
 
 
-def test_gradients_that_are_views_are_read_right() -> None:
+def test_gradients_that_are_views_are_read_correctly() -> None:
     module, optimizer = make_sgd(dim=3)
     output = module({"a": make_bag([0, 1, 2, 3], [[1, 1], [1, 1]])})["a"]
     before = read(module, 0, 1, 2, 3)
@@ -412,7 +412,7 @@ def test_prefetch_inserts_stamps_and_counts_nothing() -> None:
 
 
 def train_both(make: Any, peer_make: Any, batches: list[tuple[list[int], list[int]]], lr: float) -> np.ndarray:
-    """The losses of a hash model and of an EmbeddingBag model that began with the same weights, [2, steps]."""
+    """The losses of a hash model and of an EmbeddingBag model that started with the same weights, [2, steps]."""
     module = HashEmbedding({"a": 8}, pooling="mean", init_scale=0.5)
     optimizer = make(module, lr)
     peer = nn.EmbeddingBag(20, 8, mode="mean", include_last_offset=True)
@@ -460,7 +460,7 @@ def draw_batches(has_all_ids: bool) -> list[tuple[list[int], list[int]]]:
     [
         (HashSGD, torch.optim.SGD, False, 0.5),
         (HashAdagrad, torch.optim.Adagrad, False, 0.1),
-        # All ids in every batch: a dense Adam moves the rows of the others too, a lazy one does not.
+        # All ids in every batch: a dense Adam also moves the rows of other ids, a lazy one does not.
         (HashAdam, torch.optim.Adam, True, 0.02),
     ],
 )
@@ -470,7 +470,7 @@ def test_it_trains_like_an_embedding_bag(make: Any, peer_make: Any, has_all_ids:
     assert ours[-5:].mean() < 0.9 * ours[:5].mean()
 
 
-def test_weight_decay_is_that_of_torch() -> None:
+def test_weight_decay_equals_that_of_torch() -> None:
     module = HashEmbedding({"a": 4}, init_scale=1.0)
     optimizer = HashAdagrad(module, 0.1, weight_decay=0.3)
     weight = torch.from_numpy(read_after_lookup(module, *range(5))[:, :4].copy()).requires_grad_()
@@ -489,7 +489,7 @@ def test_weight_decay_is_that_of_torch() -> None:
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS)
-def test_a_rate_that_is_changed_between_steps_is_used(make: Any) -> None:
+def test_a_learning_rate_changed_between_steps_is_used(make: Any) -> None:
     module = HashEmbedding({"a": 2})
     optimizer = make(module, 0.5)
     read_after_lookup(module, 7)
@@ -516,7 +516,7 @@ def test_schedulers_of_torch_work() -> None:
     assert applied == [8, 4, 2, 1]
 
 
-def test_a_scheduler_of_any_kind_may_drive_the_rate() -> None:
+def test_any_scheduler_may_drive_the_learning_rate() -> None:
     _, optimizer = make_sgd(lr=1.0)
     schedule = torch.optim.lr_scheduler
     for scheduler in (
@@ -533,7 +533,7 @@ def test_a_scheduler_of_any_kind_may_drive_the_rate() -> None:
 
 
 def change_bag(**parts: Any) -> Bag:
-    """A sound bag of distinct ids, but for the parts given: `of_distinct` trusts its caller."""
+    """A valid bag of distinct ids, except for the given parts: `of_distinct` trusts its caller."""
     sound = {
         "unique": torch.tensor([7, 8]),
         "inverse": torch.tensor([0, 1, 1], dtype=torch.int32),
@@ -554,13 +554,13 @@ BAD_INPUTS: list[tuple[str, Any, str]] = [
     ("a position past the end", change_bag(inverse=torch.tensor([0, 1, 2], dtype=torch.int32)), "position|inverse"),
     ("a negative position", change_bag(inverse=torch.tensor([0, 1, -1], dtype=torch.int32)), "position|inverse"),
     ("positions of no ids", change_bag(unique=torch.tensor([], dtype=torch.int64)), "position|inverse"),
-    ("int64 positions", change_bag(inverse=torch.tensor([0, 1, 1])), "int32"),
-    ("int32 ids", change_bag(unique=torch.tensor([7, 8], dtype=torch.int32)), "int64"),
-    ("float ids", change_bag(unique=torch.tensor([7.0, 8.0])), "int64"),
-    ("int64 lengths", change_bag(data_len=torch.tensor([2, 1])), "int32"),
-    ("ids of rank two", change_bag(unique=torch.tensor([[7], [8]])), "rank|dim"),
-    ("every second id", Bag(torch.arange(4)[::2], torch.tensor([2], dtype=torch.int32)), "contiguous"),
-    ("positions on no device", change_bag(inverse=torch.zeros(3, dtype=torch.int32, device="meta")), "on the CPU"),
+    ("int64 positions", change_bag(inverse=torch.tensor([0, 1, 1])), "inverse int64 of rank 1"),
+    ("int32 ids", change_bag(unique=torch.tensor([7, 8], dtype=torch.int32)), "ids int32 of rank 1"),
+    ("float ids", change_bag(unique=torch.tensor([7.0, 8.0])), "ids float32 of rank 1"),
+    ("int64 lengths", change_bag(data_len=torch.tensor([2, 1])), "data_len int64 of rank 1"),
+    ("ids of rank two", change_bag(unique=torch.tensor([[7], [8]])), "ids int64 of rank 2"),
+    ("every second id", Bag(torch.arange(4)[::2], torch.tensor([2], dtype=torch.int32)), "not contiguous"),
+    ("positions on no device", change_bag(inverse=torch.zeros(3, dtype=torch.int32, device="meta")), "on meta"),
     ("sparse lengths", change_bag(data_len=torch.tensor([2, 1], dtype=torch.int32).to_sparse()), "contiguous"),
     ("lengths of numpy", change_bag(data_len=np.array([2, 1], np.int32)), "data_len of type ndarray"),
     ("a tensor", torch.tensor([7]), "Bag"),
@@ -570,7 +570,7 @@ BAD_INPUTS: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize("is_training", [True, False])
 @pytest.mark.parametrize(("bag", "match"), [case[1:] for case in BAD_INPUTS], ids=[case[0] for case in BAD_INPUTS])
-def test_a_bad_bag_is_refused_by_its_name_and_harms_no_table(bag: Any, match: str, is_training: bool) -> None:
+def test_a_bad_bag_is_rejected_by_its_name_and_harms_no_table(bag: Any, match: str, is_training: bool) -> None:
     module = HashEmbedding({"good": 2, "bad": 3, "fine": 2})
     optimizer = HashAdam(module, 0.1, ttl=0)
     inputs = {"good": make_bag([1, 2], [2]), "bad": make_bag([7], [1]), "fine": make_bag([1], [1])}
@@ -579,9 +579,9 @@ def test_a_bad_bag_is_refused_by_its_name_and_harms_no_table(bag: Any, match: st
     module.advance_clock()
     before = freeze(module, 1, 2, 3, 7, 8, 9)
     module.train(is_training)
-    with pytest.raises(BadInput, match=match) as refused:
+    with pytest.raises(BadInput, match=match) as caught:
         module({"good": make_bag([2, 3], [2]), "bad": bag, "fine": make_bag([9], [1])})
-    assert "bad" in str(refused.value)
+    assert "bad" in str(caught.value)
     assert freeze(module, 1, 2, 3, 7, 8, 9) == before
     optimizer.step()
     assert freeze(module, 1, 2, 3, 7, 8, 9) == before
@@ -596,15 +596,15 @@ def test_prefetching_a_bad_bag_harms_no_table(bag: Any) -> None:
     module, _ = make_sgd()
     module({"a": make_bag([7], [1])})
     before = freeze(module, 7, 8, 9)
-    with suppress(BadInput):  # it may look at the ids alone
+    with suppress(BadInput):  # it may read the ids only
         module.prefetch({"a": bag})
     assert freeze(module, 7, 8, 9) == before
 
 
-def test_an_unknown_feature_is_refused_with_those_there_are() -> None:
+def test_an_unknown_feature_is_rejected_with_the_known_ones() -> None:
     module = HashEmbedding({"first": 2, "second": 2})
     HashSGD(module, 1.0)
-    with pytest.raises(UnknownColumn, match=r"third.*first, second"):
+    with pytest.raises(UnknownColumn, match=r"no feature 'third'\. .*Available: first, second"):
         module({"first": make_bag([1], [1]), "third": make_bag([1], [1])})
     assert module.counters()["first"].rows == 0
 
@@ -616,15 +616,15 @@ def test_an_unknown_feature_is_refused_with_those_there_are() -> None:
         ({"a": 513}, {}, "512"),
         ({"a": -1}, {}, "512"),
         ({"a": 2.5}, {}, "a"),
-        ({"a": 2}, {"pooling": "max"}, "max.*sum"),
-        ({"a": 2}, {"pooling": {"a": "max"}}, "max.*sum"),
+        ({"a": 2}, {"pooling": "max"}, "must be 'sum' or 'mean', got 'max'"),
+        ({"a": 2}, {"pooling": {"a": "max"}}, "must be 'sum' or 'mean', got 'max'"),
         ({"a": 2}, {"pooling": {"b": "sum"}}, "b"),
         ({"a": 2}, {"tables": {"b": "t"}}, "b"),
         ({"a": 2, "b": 3}, {"tables": {"a": "t", "b": "t"}}, "t.*[23]"),
         ({"a": 2, "b": 3}, {"tables": {"a": "b"}}, "b.*[23]"),
     ],
 )
-def test_tables_that_cannot_be_are_refused(features: Any, keys: Any, match: str) -> None:
+def test_invalid_tables_are_rejected(features: Any, keys: Any, match: str) -> None:
     with pytest.raises((BadInput, UnknownColumn), match=match):
         HashEmbedding(features, **keys)
 
@@ -642,19 +642,19 @@ def test_tables_that_cannot_be_are_refused(features: Any, keys: Any, match: str)
         (HashAdam, {"lr": 1.0, "betas": (1.0, 0.9)}, "betas"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(make: Any, keys: Any, match: str) -> None:
+def test_invalid_settings_are_rejected(make: Any, keys: Any, match: str) -> None:
     with pytest.raises(BadInput, match=match):
         make(HashEmbedding({"a": 2}), **keys)
 
 
-def test_an_optimizer_may_come_after_the_first_rows() -> None:
+def test_an_optimizer_may_be_added_after_the_first_rows() -> None:
     module = HashEmbedding({"a": 2})
     output = module({"a": make_bag([7], [1])})["a"]
     HashAdagrad(module, 0.1)
     assert read(module, 7).tolist() == [[*output[0].tolist(), 0, 0]]
 
 
-def test_a_new_optimizer_keeps_the_weights_and_begins_with_a_fresh_state() -> None:
+def test_a_new_optimizer_keeps_the_weights_and_starts_with_a_fresh_state() -> None:
     module = HashEmbedding({"a": 2})
     first = HashAdam(module, 0.1)
     module({"a": make_bag([7, 8], [2])})["a"].sum().backward()
@@ -702,7 +702,7 @@ def test_the_state_travels_with_the_model_that_holds_it(make: Any) -> None:
     [{"a": 3}, {"b": 2}, {"a": 2, "b": 2}],
     ids=["another dim", "another table", "one table more"],
 )
-def test_the_state_of_other_tables_is_refused_and_harms_nothing(other: dict[str, int]) -> None:
+def test_the_state_of_other_tables_is_rejected_and_harms_nothing(other: dict[str, int]) -> None:
     source = HashEmbedding({"a": 2})
     HashSGD(source, 1.0)
     source({"a": make_bag([1], [1])})
@@ -751,7 +751,7 @@ def test_concat_is_torch_cat_of_the_outputs_and_the_real_columns(
     for is_one in (True, False):
         module = HashEmbedding(dict(zip(names, (3, 5), strict=False)))
         optimizer = HashAdagrad(module, 0.1)
-        module(bags)  # else a frozen lookup finds nothing
+        module(bags)  # otherwise a frozen lookup finds nothing
         module.train(is_training)
         joined = module.concat(bags, real) if is_one else cat(module(bags), real)
         if is_training:
@@ -777,16 +777,19 @@ def test_real_columns_of_one_shape_are_stacked() -> None:
 @pytest.mark.parametrize(
     ("real", "message"),
     [
-        ([torch.ones(2), torch.ones(3)], r"real\[1\] has the shape \[3\], the bags have \[2\]"),
-        ([torch.ones(2), torch.ones(2, 1, 1)], r"real\[1\] has the shape \[2, 1, 1\]"),
-        ([torch.ones(2), torch.ones(())], r"real\[1\] has the shape \[\]"),
+        (
+            [torch.ones(2), torch.ones(3)],
+            r"real\[1\] must have the shape of the bags, \[2\], or one dimension more, got \[3\]",
+        ),
+        ([torch.ones(2), torch.ones(2, 1, 1)], r"real\[1\] must have the shape .*, got \[2, 1, 1\]"),
+        ([torch.ones(2), torch.ones(())], r"real\[1\] must have the shape .*, got \[\]"),
         ([torch.ones(2), torch.ones(2, requires_grad=True)], r"real\[1\] needs a gradient.*torch.cat"),
-        ([torch.ones(2), np.ones(2)], r"real\[1\] is of type ndarray; expected a tensor"),
-        (torch.ones(2, 3), r"real is a tensor of shape \[2, 3\]; expected a list"),
-        (torch.ones(()), r"real is a tensor of shape \[\]; expected a list"),
+        ([torch.ones(2), np.ones(2)], r"real\[1\] must be a tensor, got ndarray"),
+        (torch.ones(2, 3), r"real must be a list of tensors, got a tensor of shape \[2, 3\]"),
+        (torch.ones(()), r"real must be a list of tensors, got a tensor of shape \[\]"),
     ],
 )
-def test_real_columns_that_do_not_fit_are_refused_and_insert_nothing(real: Any, message: str) -> None:
+def test_real_columns_that_do_not_fit_are_rejected_and_insert_nothing(real: Any, message: str) -> None:
     module, _ = make_sgd()
     with pytest.raises(BadInput, match=message):
         module.concat({"a": make_bag([1, 2], [1, 1])}, real)

@@ -1,4 +1,4 @@
-"""Hand-made numbers for the numpy reference itself: what it says is checked here, the core is checked against it."""
+"""The numpy reference itself, by hand-computed numbers; other tests compare the core with it."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_a_new_weight_is_24_bits_of_a_hash_of_seed_id_and_column(
         assert abs(made[j]) <= np.float32(scale)
 
 
-def test_new_weights_have_these_bits_for_ever() -> None:
+def test_new_weights_never_change() -> None:
     assert seed_of_table(0, "BannerID") == 0x96D2CB9C2DCE3797
     made = make_weights(ids(0, 1, 2**64 - 1), 3, 12345, 0.01)
     assert made.view(np.uint32).tolist() == [
@@ -107,7 +107,7 @@ def test_nested_lengths_give_nested_outputs() -> None:
     assert pool(np.ones((0, 2), np.float32), np.zeros((0, 5), np.int32), "mean").shape == (0, 5, 2)
 
 
-def test_a_sum_of_no_more_than_a_negative_zero_is_a_positive_one() -> None:
+def test_the_sum_of_a_negative_zero_is_a_positive_zero() -> None:
     assert not np.signbit(pool(rows([-0.0]), lengths(1), "sum"))
     assert not np.signbit(reduce_gradients(ids(5), rows([-0.0]))[1])
 
@@ -128,7 +128,7 @@ def test_eight_accumulators_are_joined_in_a_fixed_order() -> None:
     values = np.zeros((1, 16), np.float32)
     values[0, [0, 4, 8, 12]] = BIG, 1, 1, 1  # a0 = BIG + 1 -> BIG; a4 = 1 + 1; one after another they would all be lost
     assert sum8(values).tolist() == [BIG + 2]
-    values[0, 2] = 1  # (a0 + a4) + (a2 + a6) = (BIG + 2) + 1, a tie that goes to the even BIG + 4
+    values[0, 2] = 1  # (a0 + a4) + (a2 + a6) = (BIG + 2) + 1, a tie that rounds to the even BIG + 4
     assert sum8(values).tolist() == [BIG + 4]
     assert sum8(rows([1, 2, 3])).tolist() == [6]
 
@@ -148,7 +148,7 @@ def test_adagrad_divides_by_the_root_of_its_sum() -> None:
     assert step([1, 9], [4], ReferenceOptimizer("adagrad", 0.5, eps=3.0)) == [0.75, 25]
 
 
-def test_rowwise_adagrad_has_one_mean_square_a_row() -> None:
+def test_rowwise_adagrad_has_one_mean_square_per_row() -> None:
     assert step([10, 20, 0], [1, 7], ReferenceOptimizer("rowwise_adagrad", 10, eps=0.0)) == [8, 6, 25]
     assert step([10, 20, 11], [1, 7], ReferenceOptimizer("rowwise_adagrad", 10, eps=4.0)) == [9, 13, 36]
 

@@ -1,4 +1,4 @@
-"""A long random workload against a model that keeps one line an id in plain arrays, by the reference's arithmetic."""
+"""A long random workload against a model that keeps one line per id in plain arrays, by the reference's arithmetic."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def _threads() -> Iterator[None]:
 
 
 class Model:
-    """What the table must hold: place p is the id `ids[p]`. All ids are known beforehand, so a lookup is an index."""
+    """What the table must hold; place p belongs to `ids[p]`. All ids are known in advance, so a lookup is an index."""
 
     def __init__(self, ids: Ids, optimizer: ReferenceOptimizer) -> None:
         self.ids, self.optimizer, self.clock = ids, optimizer, 0
@@ -86,7 +86,7 @@ def add_in_order(groups: Places, values: Rows, num_groups: int) -> Rows:
 
 @dataclass
 class Soak:
-    """Ids enter by a window that moves over all of them, age behind it, and now and then come back."""
+    """A window moves over all ids; those behind it age, and sometimes come back."""
 
     kind: Kind
     num_ids: int
@@ -173,10 +173,10 @@ class Soak:
         self.module, self.optimizer = self.make_module()
         self.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.model.is_present = self.model.is_live()  # expired rows do not travel
+        self.model.is_present = self.model.is_live()  # expired rows are not saved
 
     def compare(self) -> None:
-        """Every id there is: what is stored, and what must not be."""
+        """Check every id: what must be stored, and what must not."""
         model = self.model
         rows, stamps, found = self.module.get("a", model.ids)
         live = model.is_live()

@@ -1,4 +1,4 @@
-"""Whose threads hash tables work on. In processes of their own: one that has used OpenMP must not fork."""
+"""Which threads hash tables use. Each test runs in its own process: one that has used OpenMP must not fork."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ bags = {
 }
 
 def train():
-    embedding = HashEmbedding(dict.fromkeys(bags, 1))  # too small for torch to share, and enough ids for us
+    embedding = HashEmbedding(dict.fromkeys(bags, 1))  # too small for torch to split, with enough ids for us
     optimizer = HashAdagrad(embedding, lr=0.1)
     for _ in range(3):
         output = embedding.concat(bags)

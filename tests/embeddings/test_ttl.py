@@ -1,4 +1,4 @@
-"""The life span of a row, by hand: when it ends, what comes back, what is freed, and that sweeping is never seen."""
+"""The ttl of embedding rows: when they expire, what comes back, what is freed, and that sweeps change no result."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def stored(module: HashEmbedding, number: int) -> tuple[list[float], int, bool]:
     return rows[0].tolist(), int(stamps[0]), bool(found[0])
 
 
-def test_the_clock_begins_at_zero_and_is_advanced_by_the_caller_alone() -> None:
+def test_the_clock_starts_at_zero_and_only_the_caller_advances_it() -> None:
     module, optimizer = make_table(ttl=1)
     assert module.clock == 0
     train(module, optimizer, 1)
@@ -76,7 +76,7 @@ def test_a_row_lives_for_ttl_ticks_and_is_gone_at_the_next(ttl: int) -> None:
     assert module.counters()["a"].rows == 0
 
 
-def test_without_a_ttl_a_row_lives_for_ever() -> None:
+def test_without_a_ttl_a_row_never_expires() -> None:
     module, optimizer = make_table(None)
     train(module, optimizer, 1)
     trained = read(module, 1)
@@ -85,7 +85,7 @@ def test_without_a_ttl_a_row_lives_for_ever() -> None:
     assert read(module, 1) == trained
 
 
-def test_each_use_in_training_begins_a_new_life_span_and_a_frozen_reading_does_not() -> None:
+def test_each_use_in_training_restarts_the_ttl_and_a_frozen_lookup_does_not() -> None:
     module, optimizer = make_table(ttl=1)
     for _ in range(5):
         train(module, optimizer, 1)
@@ -123,7 +123,7 @@ def test_an_expired_row_comes_back_like_a_new_one_in_weights_and_state(is_swept:
     assert (counters.inserted, counters.reset, counters.freed) == ((2, 0, 1) if is_swept else (1, 1, 0))
 
 
-def test_the_steps_of_adam_begin_again_after_a_reset() -> None:
+def test_the_steps_of_adam_restart_after_a_reset() -> None:
     module = HashEmbedding({"a": 1})
     optimizer = HashAdam(module, 0.5, ttl=0)
     train(module, optimizer, 1)
@@ -165,7 +165,7 @@ def test_the_rows_of_a_table_expire_one_by_one() -> None:
     assert (counters.rows, counters.inserted, counters.reset, counters.freed) == (2, 10, 0, 8)
 
 
-def test_tables_of_two_optimizers_have_their_own_life_spans() -> None:
+def test_tables_of_two_optimizers_have_their_own_ttl() -> None:
     short, long = HashEmbedding({"a": 1}), HashEmbedding({"a": 1})
     optimizers = HashSGD(short, 1.0, ttl=1), HashSGD(long, 1.0, ttl=3)
     for module, optimizer in zip((short, long), optimizers, strict=True):
@@ -174,7 +174,7 @@ def test_tables_of_two_optimizers_have_their_own_life_spans() -> None:
     assert (short.sweep(), long.sweep()) == (1, 0)
 
 
-def test_freed_memory_is_used_again() -> None:
+def test_freed_memory_is_reused() -> None:
     module, optimizer = make_table(ttl=0, dim=8)
     sizes = []
     for cycle in range(6):
@@ -223,7 +223,7 @@ def test_a_row_that_was_freed_before_its_step_is_not_written() -> None:
     output.sum().backward()
     advance(module, 1)
     assert module.sweep() == 2
-    module({"a": make_bag(3, 4)})  # these may lie where 1 and 2 were
+    module({"a": make_bag(3, 4)})  # these may be in the memory of 1 and 2
     with pytest.raises(BadInput, match="sweep"):
         optimizer.step()
     optimizer.step()
@@ -253,7 +253,7 @@ def run_with_sweeps(every: int | None, ttl: int) -> tuple[list[bytes], bytes, in
             frozen = module({"a": Bag(torch.from_numpy(ids), torch.ones(20, dtype=torch.int32))})["a"]
             outputs.append(frozen.numpy().tobytes())
     counters = module.counters()["a"]
-    module.sweep()  # the last one too leaves the same rows
+    module.sweep()  # even the last sweep leaves the same rows
     rows, stamps, found = module.get("a", np.arange(1000, dtype=np.uint64))
     table = rows[found].tobytes() + stamps[found].tobytes() + found.tobytes()
     assert counters.rows == counters.inserted - counters.freed

@@ -12,7 +12,7 @@ def test_one_level_is_global_pooling() -> None:
 
 
 @pytest.mark.parametrize(("pool", "shape"), [(functional.max_pool2d, (9, 6)), (functional.avg_pool3d, (4, 5, 8))])
-def test_the_number_of_features_does_not_depend_on_the_size(pool: object, shape: tuple[int, ...]) -> None:
+def test_the_number_of_features_does_not_depend_on_the_size_of_the_input(pool: object, shape: tuple[int, ...]) -> None:
     layer = PyramidPooling(pool, levels=3)  # type: ignore[arg-type]  # a function of torch
     expected = 3 * sum((2 ** len(shape)) ** level for level in range(3))
     assert layer(torch.rand(2, 3, *shape)).shape == (2, expected)

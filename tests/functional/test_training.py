@@ -1,4 +1,4 @@
-"""train_model: what a second call does, and what it refuses."""
+"""train_model: what a second call does, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,14 @@ def make_batches() -> Infinite:
 
 
 class Epochs(Policy):
-    """Notes the epochs that were begun; stops after one if told so."""
+    """Records the epochs that started; optionally ends the run after one of them."""
 
     def __init__(self, stop: int | None = None) -> None:
-        self.begun: list[int] = []
+        self.started: list[int] = []
         self._stop = stop
 
     def epoch_started(self, epoch: int) -> None:
-        self.begun.append(epoch)
+        self.started.append(epoch)
 
     def epoch_finished(self, epoch: int, **_: Any) -> None:
         if epoch == self._stop:
@@ -50,23 +50,23 @@ class Epochs(Policy):
 def train(path: Path, n_epochs: int, stop: int | None = None, seed: int = 0) -> tuple[list[int], Any]:
     model, epochs = make_model(seed), Epochs(stop)
     train_model(model, make_batches(), n_epochs, 1e-2, checkpoints_path=path, epochs=epochs)
-    return epochs.begun, model.architecture.state_dict()["weight"].tolist()
+    return epochs.started, model.architecture.state_dict()["weight"].tolist()
 
 
-def test_a_larger_number_of_epochs_goes_on_to_the_same_bits_and_the_same_does_nothing(quick_path: Path) -> None:
+def test_more_epochs_continue_to_the_same_bits_and_as_many_do_nothing(quick_path: Path) -> None:
     _, straight = train(quick_path / "straight", 5)
     assert train(quick_path / "cut", 3)[0] == [0, 1, 2]
     again, weights = train(quick_path / "cut", 3, seed=9)
     assert again == []
     assert weights != make_model(9).architecture.state_dict()["weight"].tolist()
-    begun, weights = train(quick_path / "cut", 5, seed=9)
-    assert begun == [3, 4]
+    started, weights = train(quick_path / "cut", 5, seed=9)
+    assert started == [3, 4]
     assert weights == straight
 
 
-def test_a_run_that_was_stopped_early_is_finished_for_good(quick_path: Path) -> None:
-    begun, weights = train(quick_path, 10, stop=2)
-    assert begun == [0, 1, 2]
+def test_a_run_that_ended_early_is_finished(quick_path: Path) -> None:
+    started, weights = train(quick_path, 10, stop=2)
+    assert started == [0, 1, 2]
     assert open_directory(quick_path).is_finished
     assert train(quick_path, 20, seed=9) == ([], weights)
 
@@ -77,7 +77,7 @@ def test_other_policies_are_refused_in_the_same_directory(quick_path: Path) -> N
         train_model(make_model(), make_batches(), 2, 1e-2, checkpoints_path=quick_path, other=3)
 
 
-def test_a_value_that_is_no_number_is_handed_on() -> None:
+def test_a_value_that_is_not_a_number_is_passed_on() -> None:
     seen = []
 
     class Model(TorchModel):
@@ -90,25 +90,25 @@ def test_a_value_that_is_no_number_is_handed_on() -> None:
     assert seen == [("soft", 2.0)] * 3
 
 
-def test_mistakes_are_named() -> None:
-    with pytest.raises(BadInput, match="expected a TorchModel"):
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(BadInput, match="model must be a TorchModel, got Linear"):
         train_model(nn.Linear(1, 1), make_batches(), 1, 1e-2)  # type: ignore[arg-type]  # that is the mistake
-    with pytest.raises(BadInput, match="n_epochs: found 0"):
+    with pytest.raises(BadInput, match=r"n_epochs must be .* got 0"):
         train_model(make_model(), make_batches(), 0, 1e-2)
-    with pytest.raises(BadInput, match="call the class"):
+    with pytest.raises(BadInput, match="must be an object, got the class Epochs"):
         train_model(make_model(), make_batches(), 1, 1e-2, stop=Epochs)
-    with pytest.raises(BadInput, match="expected a dict of metrics"):
+    with pytest.raises(BadInput, match="validate must return a dict of metrics, got int"):
         train_model(make_model(), make_batches(), 1, 1e-2, validate=lambda: 3)  # type: ignore[arg-type,return-value]  # that is the mistake
-    with pytest.raises(BadInput, match="batch_iter: found no minibatches"):
+    with pytest.raises(BadInput, match="batch_iter has no minibatches"):
         train_model(make_model(), [], 1, 1e-2)
     for lr in (None, "fast"):
-        with pytest.raises(BadInput, match=r"lr: found (None|'fast'); expected a number, or a policy"):
+        with pytest.raises(BadInput, match=rf"lr must be a number or a policy, got {lr!r}"):
             train_model(make_model(), make_batches(), 1, lr)  # type: ignore[arg-type]  # that is the mistake
-    with pytest.raises(BadInput, match="inputs and a target"):
+    with pytest.raises(BadInput, match="at least one input and a target, got 1 parts"):
         train_model(make_model(), [(np.zeros((2, 3)),)], 1, 1e-2)
 
 
-def test_runs_with_checkpoints_keep_each_others_events(quick_path: Path) -> None:
+def test_runs_that_share_a_log_folder_keep_their_own_events(quick_path: Path) -> None:
     logs = quick_path / "logs"
 
     def go(name: str, n_epochs: int) -> None:
@@ -126,20 +126,20 @@ def test_runs_with_checkpoints_keep_each_others_events(quick_path: Path) -> None
 
 
 class Best(Policy):
-    """Sets an attribute while it works, as the interface invites to."""
+    """Sets an attribute after `__init__`."""
 
     def epoch_finished(self, epoch: int, *, train_losses: Any = None, metrics: Any = None) -> None:
         self.best = min(train_losses)
 
 
-def test_a_policy_may_get_attributes_while_it_works(quick_path: Path) -> None:
+def test_a_policy_may_set_new_attributes(quick_path: Path) -> None:
     for n_epochs in (1, 2):
         policy = Best()
         train_model(make_model(), make_batches(), n_epochs, 1e-2, checkpoints_path=quick_path / "c", best=policy)
     assert policy.best > 0
 
 
-def test_what_the_user_froze_stays_frozen() -> None:
+def test_modules_that_the_user_froze_stay_frozen() -> None:
     norm = nn.BatchNorm1d(3)
     model = TorchModel(nn.Sequential(norm, nn.Linear(3, 1)), nn.Identity(), nn.MSELoss())
     norm.eval()

@@ -1,4 +1,4 @@
-"""Every code block of the tutorial on training (seed 003): only import names, paths and sizes are ours."""
+"""The classic tutorial: MNIST, logs, checkpoints, policies and validation with `train_model`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ def make_batches(path: Path, batch_size: int = 8, n_iters: int = 2) -> Infinite:
 
 
 def test_the_tutorial_runs_and_its_loss_falls(mnist_path: Path) -> None:
-    """Eighty small steps are too few for ten digits; on a few images the loss must fall."""
+    """Eighty small steps are too few for ten digits, but enough for three images."""
     set_seed(0)
     dataset, model, losses = MNIST(mnist_path), make_model(), []
 
@@ -65,7 +65,7 @@ def test_the_tutorial_runs_and_its_loss_falls(mnist_path: Path) -> None:
     assert probabilities.argmax(1).tolist() == [0, 1, 2]
 
 
-def test_logs_and_checkpoints_are_written_below_the_home_folder(
+def test_logs_and_checkpoints_expand_the_home_folder(
     mnist_path: Path, quick_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(quick_path))
@@ -96,7 +96,7 @@ def test_logs_and_checkpoints_are_written_below_the_home_folder(
     assert [step for tag, step, _ in events if tag == "train/loss"] == [0, 1, 2, 3]
 
 
-def test_a_policy_ends_the_run_when_the_train_loss_is_small(mnist_path: Path) -> None:
+def test_a_policy_ends_the_run_early(mnist_path: Path) -> None:
     finished = []
 
     class TrainLossStop(Policy):
@@ -112,7 +112,7 @@ def test_a_policy_ends_the_run_when_the_train_loss_is_small(mnist_path: Path) ->
     assert finished == [0]
 
 
-def test_the_value_of_a_policy_goes_to_each_step(mnist_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_value_of_a_policy_is_passed_to_each_step(mnist_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class WeightedModel(TorchModel):
         def do_train_step(self, *inputs: Any, lr: float, weights: float) -> float:  # type: ignore[override]  # one more policy
             print("I received these weights:", weights)
@@ -125,7 +125,7 @@ def test_the_value_of_a_policy_goes_to_each_step(mnist_path: Path, capsys: pytes
     assert capsys.readouterr().out.splitlines() == expected
 
 
-def test_metrics_of_validation_reach_policies_and_tensorboard(mnist_path: Path, quick_path: Path) -> None:
+def test_validation_metrics_reach_policies_and_tensorboard(mnist_path: Path, quick_path: Path) -> None:
     def validate() -> dict[str, float]:
         return {
             "acuracy": 0.95,

@@ -1,16 +1,17 @@
-"""Anything that changed since the finish is found and named."""
+"""`audit` finds and names everything that changed since the finish."""
 
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
-from tests.stages.stages import make_chain, run, run_well
+from tests.cli.commands import samovar
+from tests.stages.toys import make_chain, run, run_well
 
 from samovar.brewing.brew import brew
 from samovar.brewing.recipe import Recipe
-from samovar.provenance.audit import audit, with_sources
+from samovar.provenance.audit import audit
+from samovar.provenance.chain import with_sources
 from samovar.results import open_directory
 
 
@@ -30,7 +31,7 @@ def flip_a_byte(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_what_was_not_touched_is_as_it_was(folder: Path) -> None:
+def test_an_untouched_result_has_no_differences(folder: Path) -> None:
     done = audit(open_directory(folder / "total"))
     assert (done.differences, done.num_files) == ([], 6)
     (folder / "total/external_stuff").mkdir()
@@ -50,7 +51,7 @@ def test_what_was_not_touched_is_as_it_was(folder: Path) -> None:
         "inventory.json",
     ],
 )
-def test_a_changed_byte_is_found_wherever_it_is(folder: Path, name: str) -> None:
+def test_a_changed_byte_is_found_in_any_file(folder: Path, name: str) -> None:
     flip_a_byte(folder / "total" / name)
     found = differences(folder / "total")
     assert any(line.startswith(f"{name}: damaged or changed; ") for line in found), found
@@ -61,10 +62,10 @@ def test_missing_and_extra_files_are_named(folder: Path) -> None:
     (folder / "total/files/other.txt").write_text("x")
     missing, extra = differences(folder / "total")
     assert missing.startswith("files/total.txt: missing")
-    assert extra.startswith("files/other.txt: was not there at the finish")
+    assert extra.startswith("files/other.txt: was added after the finish")
 
 
-def test_a_source_that_was_made_anew_is_named_with_what_changed(folder: Path) -> None:
+def test_a_source_that_was_made_again_is_named_with_what_changed(folder: Path) -> None:
     shutil.rmtree(folder / "numbers")
     run_well(folder, "numbers", conf={"count": 9})
     assert differences(folder / "total") == [f"source = {folder}/numbers is changed: config count: 3 → 9"]
@@ -78,13 +79,13 @@ def test_a_changed_byte_of_a_source_is_found_along_the_chain(folder: Path) -> No
     assert [line.partition(":")[0] for line in found["numbers"]] == ["files/numbers.txt"]
 
 
-def test_an_unfinished_result_proves_nothing(folder: Path) -> None:
+def test_an_unfinished_result_cannot_be_audited(folder: Path) -> None:
     (folder / "numbers.py").write_text("def main(params, out):\n    params.count, 1 / 0\n")
     assert run(folder, "numbers", out="half").code == 1
-    assert differences(folder / "half") == ["is not finished (failed): nothing can be proven yet"]
+    assert differences(folder / "half") == ["not finished (failed), so there is nothing to compare with"]
 
 
-def test_a_table_is_proven_with_its_raw_files(quick_path: Path) -> None:
+def test_a_table_is_audited_with_its_raw_files(quick_path: Path) -> None:
     (quick_path / "log.csv").write_text("time,ad\n" + "\n".join(f"{1_700_000_000 + n},{n % 3}" for n in range(50)))
     tree = {"source": "log.csv", "time_field": "time", "categorical_factors": ["ad"]}
     brew(Recipe.load(tree, "recipe"), tree, quick_path, quick_path / "table")
@@ -95,15 +96,17 @@ def test_a_table_is_proven_with_its_raw_files(quick_path: Path) -> None:
     (quick_path / "log.csv").write_text("time,ad\n1700000000,1\n")
     assert differences(quick_path / "table") == [f"source = {quick_path}/log.csv: changed"]
     (quick_path / "log.csv").unlink()
-    assert "no such file" in differences(quick_path / "table")[0]
+    (missing,) = differences(quick_path / "table")
+    assert missing.startswith(f"source = {quick_path}/log.csv: ")
+    assert missing != f"source = {quick_path}/log.csv: changed"
 
 
-def test_the_command_line_ends_with_1_and_names_the_file(folder: Path) -> None:
+def test_the_command_exits_with_1_and_names_the_file(folder: Path) -> None:
     (folder / "total/files/total.txt").write_text("7")
     done = samovar("audit", str(folder / "*"))
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0].startswith(f"{folder}/numbers: as it was finished, 6 files, ")
+    assert lines[0].startswith(f"{folder}/numbers: unchanged, 6 files, ")
     assert lines[1] == f"{folder}/total: 1 difference"
     assert lines[2].startswith("  files/total.txt: damaged or changed; it has 1 bytes")
     record = json.loads((folder / "total/inventory.json").read_text())["files/total.txt"]

@@ -1,4 +1,4 @@
-"""The first place where two results differ."""
+"""`compare` names the first place where two results differ."""
 
 import io
 
@@ -36,7 +36,7 @@ WEIGHTS = np.arange(4, dtype=np.float32)
         ),
     ],
 )
-def test_the_first_place_is_named(path: str, old: object, new: object, expected: str) -> None:
+def test_the_first_difference_is_named(path: str, old: object, new: object, expected: str) -> None:
     assert compare({path: old}, {path: new}) == [f"{path}: {expected}"]
     assert compare({path: old}, {path: old}) == []
 

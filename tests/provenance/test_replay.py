@@ -1,4 +1,4 @@
-"""Results made again elsewhere: equal, or the first place where they differ, and what is not as it was."""
+"""`replay` makes results again: equal, or with the first difference and what changed in the environment."""
 
 import json
 import shutil
@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
-from tests.stages.stages import NUMBERS, copy_example, in_child, make_chain, run, run_well, write_stage
+from tests.cli.commands import samovar
+from tests.stages.toys import NUMBERS, copy_example, in_child, make_chain, run, run_well, write_stage
 from tests.training.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, write_table
 from tests.training.toys import run_well as train_well
 
@@ -24,19 +24,19 @@ from samovar.training.request import make_request
 
 
 def replayed(path: Path) -> list[str]:
-    """What a replay finds, as lines; a count of files when all is equal."""
+    """The differences that a replay finds, or the number of files if there are none."""
 
-    def act() -> None:
+    def work() -> None:
         sys.dont_write_bytecode = False  # as for most users
         done = replay(path, path.parent / "replayed")
         print(*(done.differences or [f"equal {done.num_files}"]), *done.environment, sep="\n")
 
-    output = in_child(path.parent, act)
+    output = in_child(path.parent, work)
     shutil.rmtree(path.parent / "replayed")
     return output.splitlines()
 
 
-def proven(path: Path) -> None:
+def check_replay(path: Path) -> None:
     assert replayed(path)[0].startswith("equal "), path
     assert audit(open_directory(path)).differences == []
 
@@ -48,7 +48,7 @@ def refusal(path: Path) -> str:
     return ended.output
 
 
-def test_every_stage_of_the_example_is_made_again_to_the_bit(quick_path: Path) -> None:
+def test_every_stage_of_the_example_is_replayed_bit_for_bit(quick_path: Path) -> None:
     folder = copy_example("stages", quick_path)
     subprocess.run([sys.executable, "make_images.py", "images"], cwd=folder, check=True)
     stages = {"data": "make_dataset", "augmentation": "augment", "model": "train", "evaluation": "evaluate",
@@ -58,7 +58,7 @@ def test_every_stage_of_the_example_is_made_again_to_the_bit(quick_path: Path) -
     accuracy = json.loads((folder / "evaluation/files/accuracy.json").read_text())
     assert accuracy["all"] > 0.8
     for name in stages:
-        proven(folder / name)
+        check_replay(folder / name)
     assert len((folder / "model/logs/metrics.jsonl").read_text().splitlines()) == 20
     (folder / "images/disc/0000.pgm").write_bytes(b"P5 12 12 255\n" + bytes(144))
     assert audit(open_directory(folder / "data")).differences == [
@@ -67,15 +67,15 @@ def test_every_stage_of_the_example_is_made_again_to_the_bit(quick_path: Path) -
     assert "disc/0000.pgm changed" in refusal(folder / "data")
 
 
-def test_the_brewing_example_is_made_again_to_the_bit(quick_path: Path) -> None:
+def test_the_brewing_example_is_replayed_bit_for_bit(quick_path: Path) -> None:
     folder = copy_example("brewing", quick_path)
     subprocess.run([sys.executable, "make_log.py", "clicks.csv", "3000"], cwd=folder, check=True)
     tree = read_config(folder / "recipe.json")
     brew(Recipe.load(tree, "recipe"), tree, folder, folder / "clicks_table")
-    proven(folder / "clicks_table")
+    check_replay(folder / "clicks_table")
 
 
-def test_the_click_model_and_its_predictions_are_made_again_to_the_bit(quick_path: Path) -> None:
+def test_the_click_model_and_its_predictions_are_replayed_bit_for_bit(quick_path: Path) -> None:
     folder = copy_example("click_model", quick_path)
     command = [sys.executable, "make_log.py", "clicks.parquet", "--days", "1", "--rows-per-hour", "60"]
     subprocess.run(command, cwd=folder, check=True)
@@ -83,17 +83,17 @@ def test_the_click_model_and_its_predictions_are_made_again_to_the_bit(quick_pat
     brew(Recipe.load(tree, "recipe"), tree, folder, folder / "clicks")
     for name in ("online", "offline"):
         train_well(make_request(folder / f"{name}.json", folder / "script.py", ['{"num_threads": 1}']))
-        proven(folder / f"{name}_model")
+        check_replay(folder / f"{name}_model")
     request = PredictRequest(folder / "online_model", folder / "clicks", folder / "predicted", ["hit"], ["clicked"])
     in_child(folder, lambda: predict(request))
-    proven(folder / "predicted")
+    check_replay(folder / "predicted")
 
 
-def test_a_table_that_grew_is_read_as_it_was(quick_path: Path) -> None:
+def test_a_table_that_grew_is_read_at_the_old_version(quick_path: Path) -> None:
     write_table(quick_path / "clicks", make_hours([2, 1]))
     out = train_well(make_toy(quick_path, OFFLINE))
     write_table(quick_path / "clicks", make_hours([3], first=FIRST + 2 * HOUR, number=10))
-    proven(out)
+    check_replay(out)
 
 
 def test_a_run_that_depends_on_the_clock_differs_and_the_first_place_is_named(quick_path: Path) -> None:
@@ -130,22 +130,22 @@ def test_another_version_of_a_library_is_named(quick_path: Path) -> None:
     assert "environment.json: damaged or changed" in audit(open_directory(quick_path / "total")).differences[0]
 
 
-def test_what_cannot_be_made_again_is_refused_with_the_reason(quick_path: Path) -> None:
+def test_a_result_that_cannot_be_replayed_is_refused_with_the_reason(quick_path: Path) -> None:
     make_chain(quick_path)
     shutil.rmtree(quick_path / "numbers")
     assert "numbers is missing" in refusal(quick_path / "total")
     (quick_path / "numbers.py").write_text(NUMBERS + "    1 / 0\n")
     assert run(quick_path, "numbers").code == 1
-    assert "is not finished (failed)" in refusal(quick_path / "numbers")
+    assert "not finished (failed)" in refusal(quick_path / "numbers")
     write_table(quick_path / "by_hand", make_hours([1]))
-    assert "is not finished" in refusal(quick_path / "by_hand")
+    assert "not finished" in refusal(quick_path / "by_hand")
 
 
-def test_a_replay_is_never_put_over_something(quick_path: Path) -> None:
+def test_a_replay_never_overwrites_a_directory(quick_path: Path) -> None:
     make_chain(quick_path)
     ended = run_in_child(lambda: replay(quick_path / "total", quick_path / "numbers"), quick_path / "child.log")
     assert ended.code == 2
-    assert "is not empty; a result is never overwritten" in ended.output
+    assert "not empty, and results are never overwritten" in ended.output
     kept = samovar("replay", quick_path / "total", "--into", quick_path / "kept")
     assert (kept.returncode, kept.stdout) == (0, f"{quick_path}/total: equal, 1 file compared\n")
     assert open_directory(quick_path / "kept").lineage.kind == "stage:total"
@@ -153,12 +153,12 @@ def test_a_replay_is_never_put_over_something(quick_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_the_flights_are_made_again_to_the_bit(quick_path: Path) -> None:
+def test_the_flights_example_is_replayed_bit_for_bit(quick_path: Path) -> None:
     folder = copy_example("flights", quick_path)
     subprocess.run([sys.executable, "make_log.py", "--until", "2013-01-15"], cwd=folder, check=True)
     tree = read_config(folder / "recipe.json")
     for name, change in (("leaving", {}), ("told", {"time_field": "told"})):
         recipe = merge(tree, change)
         brew(Recipe.load(recipe, "recipe"), recipe, folder, folder / name)
-        proven(folder / name)
-    proven(train_well(make_request(folder / "online.json", folder / "script.py")))
+        check_replay(folder / name)
+    check_replay(train_well(make_request(folder / "online.json", folder / "script.py")))

@@ -1,4 +1,4 @@
-"""Queues in SQLite files and on a PostgreSQL server; the server is started once."""
+"""Queues in SQLite files and on a PostgreSQL server that is started once."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Real worker processes for tests, that do toy jobs; they are forked from a server that has all modules, because
-hundreds of them are killed."""
+"""Real worker processes that run toy jobs. They are forked from a server that has imported everything, because tests
+kill hundreds of them."""
 
 import json
 import multiprocessing
@@ -39,7 +39,7 @@ def work(url: str, lease_seconds: float, is_once: bool, patience_seconds: float)
     worker = Worker(
         open_queue(url, patience_seconds=patience_seconds),
         worker_name("toy"),
-        tell=lambda line: None,
+        report=lambda line: None,
         stop=stop,
         lease_seconds=lease_seconds,
         poll_seconds=0.1,
@@ -76,7 +76,7 @@ def run_here(queue: Queue, lease_seconds: float = 60.0) -> None:
 
 
 def finishes(folder: Path) -> list[str]:
-    """The directories that were finished, once for each time."""
+    """The directories that were finished, one entry per time."""
     path = folder / "finished"
     return path.read_text().splitlines() if path.exists() else []
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server from a wheel, for tests: in a folder that vanishes, reached through a socket in it."""
+"""A real PostgreSQL server from a wheel, in a temporary folder, reached through a socket there."""
 
 import importlib.util
 import itertools
@@ -27,7 +27,7 @@ class PostgresServer:
         self.folder = Path(tempfile.mkdtemp(prefix="samovar-pg-", dir=memory if memory.is_dir() else None))
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count()
-        # PostgreSQL refuses to be root: then it is nobody, and the files must be where nobody may read.
+        # PostgreSQL refuses to run as root. It runs as nobody then, and needs files that nobody may read.
         self._as: dict[str, Any] = {}
         self._binaries = _find_wheel() / _INSTALLED / "bin"
         if os.geteuid() == 0:
@@ -47,7 +47,7 @@ class PostgresServer:
         wait_until(self._answers, "the server answers")
 
     def stop(self) -> None:
-        """At once: clients are cut off."""
+        """At once: clients lose their connections."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
@@ -83,7 +83,7 @@ class PostgresServer:
 
 
 def _find_wheel() -> Path:
-    # found, not imported: its module would look for a place for locks of its own
+    # found, not imported: importing it would create lock files
     spec = importlib.util.find_spec(_WHEEL)
     assert spec is not None
     assert spec.origin is not None

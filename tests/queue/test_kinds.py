@@ -1,5 +1,5 @@
-"""Every kind of job, done by real workers: a table is brewed, a net trained on it, applied, and what it said counted by
-a script; added and worked off by calls, and the same on the command line."""
+"""Every kind of job, run by real workers: brew a table, train a net on it, predict, and count the predictions with a
+script. Once with calls, once on the command line."""
 
 import json
 import subprocess
@@ -80,7 +80,7 @@ def on_the_command_line(folder: Path) -> None:
         for number, (name, (kind, _, _)) in enumerate(JOBS.items(), 1)
         for line in (f"job {number}: {kind} {folder}/{name}", f"job {number}: done")
     ]
-    assert said.splitlines() == [*expected, "4 taken, none waits"]
+    assert said.splitlines() == [*expected, "4 taken, none waiting"]
 
 
 def samovar(*words: str) -> str:
@@ -90,7 +90,9 @@ def samovar(*words: str) -> str:
 
 
 @pytest.mark.parametrize("do_all", [by_calls, on_the_command_line])
-def test_every_kind_is_done_by_a_worker_and_known_again(folder: Path, do_all: Callable[[Path], None]) -> None:
+def test_a_worker_runs_every_kind_and_adding_it_again_changes_nothing(
+    folder: Path, do_all: Callable[[Path], None]
+) -> None:
     do_all(folder)
     queue = open_queue(DB)
     assert [(job.task.kind, job.state, job.error) for job in queue.jobs()] == [

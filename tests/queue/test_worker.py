@@ -1,4 +1,4 @@
-"""One worker: what it says of a job, how it is stopped, replaced, and what it does when the queue is gone."""
+"""One worker: what it reports, how it is stopped and replaced, and what it does without its database."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ from samovar.queue.database import Database
 from samovar.results import open_directory
 from samovar.store import lease_state
 
-# What no database can change is tried on one of them.
+# Where the kind of database cannot matter, one is enough.
 on_sqlite = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
@@ -54,15 +54,15 @@ def has_saved(out: str, position: int) -> bool:
 
 
 def put_to_work(url: str, queue: Queue, task: Task) -> ForkServerProcess:
-    """A worker that has begun with the task, and saved something."""
+    """A worker that has started the task and saved a snapshot."""
     queue.add([task])
     worker = start_worker(url, lease_seconds=1.0)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    wait_until(lambda: has_saved(task.out, 1), "the job runs")
     return worker
 
 
 @on_sqlite
-def test_a_failure_is_tried_again_behind_the_others_and_keeps_error_and_log(queue: Queue, quick_path: Path) -> None:
+def test_a_failure_is_retried_after_the_others_and_keeps_error_and_log(queue: Queue, quick_path: Path) -> None:
     cure = quick_path / "cure"
     tasks = [
         toy_task(quick_path, "breaks", {"fails_until": str(cure)}, max_attempts=2),
@@ -76,15 +76,15 @@ def test_a_failure_is_tried_again_behind_the_others_and_keeps_error_and_log(queu
     assert breaks.error == "exit code 1: RuntimeError: the toy broke"
     assert breaks.log is not None
     assert 'raise RuntimeError("the toy broke")' in breaks.log
-    assert (wrong.state, wrong.attempts, wrong.exit_code) == ("failed", 1, 2)  # trying it again could not help
-    assert wrong.error == "exit code 2: error: toy: found is_wrong; expected none: remove it"
+    assert (wrong.state, wrong.attempts, wrong.exit_code) == ("failed", 1, 2)  # another attempt could not help
+    assert wrong.error == "exit code 2: error: toy: is_wrong must not be set"
     assert (good.state, good.attempts) == ("done", 0)
 
     cure.touch()
     assert [job.id for job in queue.retry([breaks.id, good.id])] == [breaks.id]
     run_here(queue)
     assert queue.job(breaks.id).state == "done"
-    assert metrics(breaks.task.out)[1]["began_at"] == 1  # it went on from the snapshot before the failure
+    assert metrics(breaks.task.out)[1]["began_at"] == 1  # it resumed from the snapshot before the failure
 
 
 @on_sqlite
@@ -93,11 +93,11 @@ def test_an_exit_code_of_0_without_a_finished_directory_is_a_failure(queue: Queu
     run_here(queue)
     [job] = queue.jobs()
     assert (job.state, job.attempts, job.exit_code) == ("failed", 2, 0)
-    assert job.error == "exit code 0, but there is no finished result: it said nothing"
+    assert job.error == "exit code 0, but there is no finished result: it printed nothing"
 
 
 @on_sqlite
-def test_a_job_whose_folder_is_gone_is_done_where_its_config_stands(queue: Queue, quick_path: Path) -> None:
+def test_a_job_whose_folder_is_gone_runs_in_the_folder_of_its_config(queue: Queue, quick_path: Path) -> None:
     queue.add([replace(toy_task(quick_path, "moved"), folder=str(quick_path / "gone"))])
     run_here(queue)
     assert [(job.state, job.error) for job in queue.jobs()] == [("done", None)]
@@ -117,11 +117,11 @@ def test_a_job_whose_process_cannot_be_started_fails_alone(queue: Queue, quick_p
     impossible, good = queue.jobs()
     assert (impossible.state, impossible.attempts, good.state) == ("failed", 2, "done")
     assert impossible.error is not None
-    assert impossible.error.startswith("its process could not be run: [Errno 7] Argument list too long")
+    assert impossible.error.startswith("its process could not be started: [Errno 7] Argument list too long")
 
 
 @on_sqlite
-def test_priorities_come_first_and_old_jobs_before_new_ones(queue: Queue, quick_path: Path) -> None:
+def test_higher_priorities_run_first_and_old_jobs_before_new_ones(queue: Queue, quick_path: Path) -> None:
     for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5)):
         queue.add([toy_task(quick_path, name, {"steps": 1}, priority=priority)])
     run_here(queue)
@@ -129,11 +129,11 @@ def test_priorities_come_first_and_old_jobs_before_new_ones(queue: Queue, quick_
 
 
 @on_sqlite
-def test_a_stopped_worker_saves_puts_back_and_another_goes_on(url: str, queue: Queue, quick_path: Path) -> None:
+def test_a_stopped_worker_puts_back_its_job_and_another_continues(url: str, queue: Queue, quick_path: Path) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
     queue.add([task])
     worker = start_worker(url)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    wait_until(lambda: has_saved(task.out, 1), "the job runs")
     os.kill(worker.pid or 0, signal.SIGTERM)
     worker.join()
     assert worker.exitcode == 75
@@ -143,7 +143,7 @@ def test_a_stopped_worker_saves_puts_back_and_another_goes_on(url: str, queue: Q
     assert [line["began_at"] for line in metrics(task.out)] == [0, 1]
 
 
-def test_the_job_of_a_killed_worker_ends_and_is_taken_over_from_its_snapshot(
+def test_the_process_of_a_killed_worker_ends_and_its_job_resumes_elsewhere(
     url: str, queue: Queue, quick_path: Path
 ) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
@@ -165,11 +165,11 @@ def test_workers_that_die_too_often_make_a_job_fail(queue: Queue, quick_path: Pa
     assert queue.take("next/1") is None
     [job] = queue.jobs()
     assert job.state == "failed"
-    assert job.error == "its worker mortal/1 gave no sign of life within its lease (attempt 2)"
+    assert job.error == "its worker mortal/1 sent no heartbeat within its lease (attempt 2)"
 
 
 def pause(url: str, pids: Sequence[int]) -> None:
-    """Between two of their transactions: who is paused within one keeps the lock of an SQLite file."""
+    """Between two of their transactions: a process paused inside one would keep the lock of an SQLite file."""
 
     def stop(connection: Connection) -> None:
         for pid in pids:
@@ -178,7 +178,7 @@ def pause(url: str, pids: Sequence[int]) -> None:
     Database.open(url).transact(stop)
 
 
-def test_a_worker_that_slept_beyond_its_lease_commits_nothing(url: str, queue: Queue, quick_path: Path) -> None:
+def test_a_worker_that_slept_past_its_lease_commits_nothing(url: str, queue: Queue, quick_path: Path) -> None:
     """Worker and child are paused; a second worker takes over in the queue and in the directory; both wake."""
     go = quick_path / "go"
     task = toy_task(quick_path, "slept", {"wait_at_0": str(go)})
@@ -189,9 +189,9 @@ def test_a_worker_that_slept_beyond_its_lease_commits_nothing(url: str, queue: Q
     try:
         wait_until(lambda: queue.jobs()[0].is_lost, "the lease is over")
         # instead of waiting for a minute: the child's last heartbeat was long ago
-        for grip in (Path(task.out) / ".samovar").rglob("*"):
-            if grip.is_file():
-                os.utime(grip, (time.time() - 1000, time.time() - 1000))
+        for path in (Path(task.out) / ".samovar").rglob("*"):
+            if path.is_file():
+                os.utime(path, (time.time() - 1000, time.time() - 1000))
         go.touch()
         run_here(queue)
         [job] = queue.jobs()
@@ -207,24 +207,24 @@ def test_a_worker_that_slept_beyond_its_lease_commits_nothing(url: str, queue: Q
     assert open_directory(task.out).inventory() == inventory
 
 
-def test_a_stale_worker_cannot_end_or_beat_a_job(queue: Queue, quick_path: Path) -> None:
+def test_a_stale_worker_cannot_end_a_job_or_renew_its_lease(queue: Queue, quick_path: Path) -> None:
     queue.add([toy_task(quick_path, "a")])
     old = queue.take("old/1", lease_seconds=-1.0)
     new = queue.take("new/1")
     assert old is not None
     assert new is not None
     assert new.epoch > old.epoch
-    assert not queue.beat(old)
+    assert not queue.heartbeat(old)
     assert not queue.end(old, Outcome("done", 0))
     assert queue.jobs()[0].state == "running"
-    assert queue.beat(new)
+    assert queue.heartbeat(new)
     assert queue.end(new, Outcome("done", 0))
-    assert queue.end(new, Outcome("done", 0))  # the answer was lost, and it is said again
+    assert queue.end(new, Outcome("done", 0))  # repeated, because the answer was lost
 
 
 @on_sqlite
-def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue, quick_path: Path) -> None:
-    """The worker is paused but its child is not: the successor waits until the child is through."""
+def test_a_directory_that_a_process_works_in_is_left_alone(url: str, queue: Queue, quick_path: Path) -> None:
+    """The worker is paused but its child is not: the successor waits until the child is finished."""
     go = quick_path / "go"
     task = toy_task(quick_path, "busy", {"wait_at_0": str(go)})
     worker = put_to_work(url, queue, task)
@@ -239,7 +239,7 @@ def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue
         assert job.error is not None
         assert job.error.startswith("waits for process")
         go.touch()
-        wait_until(lambda: open_directory(task.out).is_finished, "the first child is through")
+        wait_until(lambda: open_directory(task.out).is_finished, "the first child is finished")
     finally:
         os.kill(worker.pid or 0, signal.SIGCONT)
     worker.join()
@@ -249,9 +249,7 @@ def test_a_directory_that_somebody_works_in_is_left_alone(url: str, queue: Queue
 
 
 @on_sqlite
-def test_a_running_job_that_is_cancelled_is_stopped_and_can_be_tried_again(
-    url: str, queue: Queue, quick_path: Path
-) -> None:
+def test_a_running_job_that_is_cancelled_stops_and_can_be_retried(url: str, queue: Queue, quick_path: Path) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
     worker = put_to_work(url, queue, task)
     assert [job.state for job in queue.cancel([1])] == ["cancelled"]
@@ -265,7 +263,7 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_can_be_tried_again(
 
 
 @on_sqlite
-def test_a_cancelled_job_that_does_not_listen_is_killed_after_a_while(queue: Queue, quick_path: Path) -> None:
+def test_a_cancelled_job_that_ignores_the_stop_is_killed_after_its_grace(queue: Queue, quick_path: Path) -> None:
     task = toy_task(quick_path, "deaf", {"wait_at_0": str(quick_path / "never"), "is_deaf": True})
     queue.add([task])
     worker = Worker(
@@ -273,32 +271,32 @@ def test_a_cancelled_job_that_does_not_listen_is_killed_after_a_while(queue: Que
     )
     thread = threading.Thread(target=worker.run_one)
     thread.start()
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    wait_until(lambda: has_saved(task.out, 1), "the job runs")
     queue.cancel([1])
     thread.join()
     assert not lease_state(open_directory(task.out).store).is_held
     assert [job.state for job in queue.jobs()] == ["cancelled"]
 
 
-def test_no_two_workers_have_one_name() -> None:
-    """Host and process may be the same in two containers: so they are in one process."""
+def test_no_two_workers_have_the_same_name() -> None:
+    """Host and process may be the same in two containers, as they are here."""
     names = {worker_name() for _ in range(100)}
     assert len(names) == 100
     assert all(name.startswith(f"worker@{socket.gethostname()}:{os.getpid()}:") for name in names)
 
 
-def test_a_database_file_that_goes_away_stops_the_job_and_loses_nothing(sqlite_url: str, quick_path: Path) -> None:
+def test_a_database_file_that_disappears_stops_the_job_and_loses_nothing(sqlite_url: str, quick_path: Path) -> None:
     queue = open_queue(sqlite_url, is_new=True, patience_seconds=0.3)
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
     queue.add([task])
     worker = start_worker(sqlite_url, lease_seconds=1.0, patience_seconds=0.3)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    wait_until(lambda: has_saved(task.out, 1), "the job runs")
     (quick_path / "queue.db").rename(quick_path / "away.db")
     worker.join()
     assert worker.exitcode == 1
     assert not (quick_path / "queue.db").exists()  # no empty queue in its place
     assert not lease_state(open_directory(task.out).store).is_held
-    with pytest.raises(QueueUnavailable, match=r"queue\.db: the queue's database cannot be used \(unable to open"):
+    with pytest.raises(QueueUnavailable, match=r"queue\.db: the queue's database cannot be used after 0 s: unable"):
         queue.jobs()
     (quick_path / "away.db").rename(quick_path / "queue.db")
     run_here(queue)
@@ -306,7 +304,7 @@ def test_a_database_file_that_goes_away_stops_the_job_and_loses_nothing(sqlite_u
     assert [line["began_at"] for line in metrics(task.out)] == [0, 1]
 
 
-def test_a_server_that_goes_away_stops_the_job_and_loses_nothing(quick_path: Path) -> None:
+def test_a_server_that_goes_down_stops_the_job_and_loses_nothing(quick_path: Path) -> None:
     server = PostgresServer()
     try:
         server.start()
@@ -314,11 +312,11 @@ def test_a_server_that_goes_away_stops_the_job_and_loses_nothing(quick_path: Pat
         task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
         queue.add([task])
         worker = start_worker(server.url(), lease_seconds=1.0, patience_seconds=0.3)
-        wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+        wait_until(lambda: has_saved(task.out, 1), "the job runs")
         server.stop()
         worker.join()
         assert worker.exitcode == 1
-        with pytest.raises(QueueUnavailable, match="bring it back and start again"):
+        with pytest.raises(QueueUnavailable, match="Restore it and start again"):
             queue.jobs()
         server.start()
         run_here(queue)
@@ -328,16 +326,16 @@ def test_a_server_that_goes_away_stops_the_job_and_loses_nothing(quick_path: Pat
         server.remove()
 
 
-def test_a_short_absence_of_the_database_is_sat_out(sqlite_url: str, quick_path: Path) -> None:
+def test_a_short_absence_of_the_database_is_waited_out(sqlite_url: str, quick_path: Path) -> None:
     queue = open_queue(sqlite_url, is_new=True)
     go = quick_path / "go"
     task = toy_task(quick_path, "slow", {"wait_at_0": str(go)})
     queue.add([task])
     worker = start_worker(sqlite_url, lease_seconds=1.0, patience_seconds=60.0)
-    wait_until(lambda: has_saved(task.out, 1), "the job is at work")
+    wait_until(lambda: has_saved(task.out, 1), "the job runs")
     (quick_path / "queue.db").rename(quick_path / "away.db")
     go.touch()
-    wait_until(lambda: open_directory(task.out).is_finished, "the job is through")
+    wait_until(lambda: open_directory(task.out).is_finished, "the job is finished")
     (quick_path / "away.db").rename(quick_path / "queue.db")
     worker.join()
     assert worker.exitcode == 0

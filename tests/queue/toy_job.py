@@ -1,5 +1,5 @@
-"""A tiny job without torch: `python toy_job.py CONFIG OUT`. It goes through steps, saves after each, and can be told
-to wait, to fail or to be wrong. Each finish is told once in the file `finished` beside its directory."""
+"""A tiny job without torch: `python toy_job.py CONFIG OUT`. It saves after each step, and its config can make it wait,
+fail or be invalid. Each finish adds one line to the file `finished` beside its directory."""
 
 import os
 import signal
@@ -13,15 +13,15 @@ from samovar.errors import BadInput, SamovarError, Stopped
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 
-PATIENCE_SECONDS = 300.0  # a test that died does not leave its jobs behind for ever
+PATIENCE_SECONDS = 300.0  # a test that dies does not leave its jobs behind
 asked_to_stop = False
 
 
 def main() -> None:
     config, out = read_config(sys.argv[1]), Path(sys.argv[2])
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if config.get("is_deaf") else hear)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if config.get("is_deaf") else request_stop)
     if config.get("is_wrong"):
-        raise BadInput("toy: found is_wrong; expected none: remove it")
+        raise BadInput("toy: is_wrong must not be set")
     if config.get("says_nothing_and_leaves"):
         sys.exit(0)
     directory = ResultDirectory(LocalStore(out))
@@ -42,22 +42,22 @@ def work(result: OpenResult, steps: int, out: Path, config: dict[str, object]) -
         if config.get("fails_until") is not None and not Path(str(config["fails_until"])).exists():
             raise RuntimeError("the toy broke")
         if asked_to_stop:
-            raise Stopped("stopped: start it again to go on")
+            raise Stopped("stopped. Start it again to continue")
     result.finish({"steps": steps}, steps)
     descriptor = os.open(out.parent / "finished", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(descriptor, f"{out.name}\n".encode())
 
 
 def wait_for(name: object) -> None:
-    """Until a file is there, or somebody asks to stop."""
+    """Until a file exists, or a stop is requested."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while name is not None and not Path(str(name)).exists() and not asked_to_stop:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"the toy waited in vain for {name}")
+            raise RuntimeError(f"the toy waited too long for {name}")
         time.sleep(0.01)
 
 
-def hear(number: int, frame: FrameType | None) -> None:
+def request_stop(number: int, frame: FrameType | None) -> None:
     global asked_to_stop
     asked_to_stop = True
 

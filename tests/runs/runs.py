@@ -1,4 +1,4 @@
-"""Real result directories with a few lines of metrics, made in no time."""
+"""Real result directories with a few lines of metrics, made quickly."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

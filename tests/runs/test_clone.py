@@ -1,4 +1,4 @@
-"""Clones: names, places, parents; killed and raced."""
+"""Clones: names, places and parents; kills and races."""
 
 import errno
 import json
@@ -42,7 +42,7 @@ def names(folder: Path) -> list[str]:
 
 
 @given(st.integers(0, 20_000))
-def test_suffixes_count_as_letters_do(number: int) -> None:
+def test_suffixes_count_in_base_26(number: int) -> None:
     suffix = next(islice(suffixes(), number, None))
     value = 0
     for letter in suffix:
@@ -72,7 +72,7 @@ def test_after_z_comes_aa(config: Path) -> None:
     assert make(config, **{"model.lr": 1}).name == "modelaa.json"
 
 
-def test_a_clone_of_a_clone_is_the_next_of_the_family(config: Path) -> None:
+def test_a_clone_of_a_clone_gets_the_next_letter(config: Path) -> None:
     first = make(config, **{"model.lr": 0.2})
     second = make(first, **{"model.dim": 9})
     assert second.name == "modelb.json"
@@ -103,15 +103,15 @@ def test_a_name_whose_directory_is_there_is_not_taken(config: Path) -> None:
     assert make(config, **{"model.lr": 0.2}).name == "modelb.json"
 
 
-def test_a_change_of_nothing_is_refused_and_a_new_key_is_told_with_its_nearest(config: Path) -> None:
-    with pytest.raises(BadInput, match=r"model.json: the change changes nothing"):
+def test_no_change_is_an_error_and_a_new_key_is_reported_with_its_nearest(config: Path) -> None:
+    with pytest.raises(BadInput, match=r"model.json: the changes leave the config as it is"):
         make(config, **{"model.lr": 0.1})
     assert names(config.parent) == ["model.json"]
     made = clone(find_targets([config])[0], [{"model.lrr": 0.2}])
     assert made.new_keys == {"model.lrr": "model.lr"}
 
 
-def test_no_schema_ledger_or_identity_sees_the_parent(config: Path) -> None:
+def test_schema_ledger_and_identity_ignore_the_parent(config: Path) -> None:
     class Strict(Schema):
         out: str
         model: dict[str, float]
@@ -125,7 +125,7 @@ def test_no_schema_ledger_or_identity_sees_the_parent(config: Path) -> None:
         read_parent({PARENT: 3})
 
 
-def test_killed_anywhere_a_clone_is_there_whole_or_not_at_all(config: Path) -> None:
+def test_a_clone_killed_at_any_point_is_whole_or_absent(config: Path) -> None:
     target, counting = find_targets([config])[0], CountingDisk()
     clone(target, [{"model.lr": 9}], counting)
     for point in range(1, counting.points + 1):
@@ -136,13 +136,13 @@ def test_killed_anywhere_a_clone_is_there_whole_or_not_at_all(config: Path) -> N
     assert make(config, **{"model.lr": 9}).exists()
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(config: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_nothing(config: Path) -> None:
     with pytest.raises(StoreError, match="the disk is full"):
         clone(find_targets([config])[0], [{"model.lr": 9}], FailingDisk(1, errno.ENOSPC))
     assert names(config.parent) == ["model.json"]
 
 
-def test_many_at_the_same_time_get_a_name_each(config: Path) -> None:
+def test_clones_made_at_the_same_time_get_different_names(config: Path) -> None:
     code = (
         "import sys; from samovar.runs.clone import clone\n"
         "from samovar.runs.find import find_targets\n"

@@ -1,4 +1,4 @@
-"""What `train_model` and `PytorchTrainer` leave is listed, plotted and compared like any other run."""
+"""What `train_model` and `PytorchTrainer` write is listed, plotted and compared like any other run."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ ROWS = [(row, row.sum(keepdims=True)) for row in INPUTS]
 
 
 def train(folder: Path, n_epochs: int, **options: Any) -> None:
-    """Metrics are a number, a tensor, and something that no log can hold."""
+    """The metrics are a number, a tensor, and values that a log cannot hold."""
     set_seed(0)
     model = TorchModel(nn.Linear(3, 1), nn.Identity(), nn.MSELoss(), torch.optim.Adam)
     batches = Infinite(sample(ROWS), batch_size=4, n_iters_per_epoch=3, buffer_size=0)
@@ -54,7 +54,7 @@ def test_losses_metrics_and_policies_of_train_model_are_listed_and_plotted(quick
     assert list(compare_targets(targets).rows) == ["seed"]
 
 
-def test_a_run_of_train_model_that_goes_on_has_the_log_of_one_that_was_never_stopped(quick_path: Path) -> None:
+def test_a_resumed_run_of_train_model_has_the_log_of_one_that_was_never_stopped(quick_path: Path) -> None:
     train(quick_path / "straight", 4, seed=1)
     for n_epochs in (1, 3, 4):
         train(quick_path / "cut", n_epochs, seed=1)

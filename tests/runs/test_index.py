@@ -1,9 +1,11 @@
-"""The index of many runs: what it remembers is what the files say, and it may be thrown away at any time."""
+"""The index of many runs: it remembers what the files say, and can be deleted at any time."""
 
 import json
 import os
+import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from samovar.errors import CorruptData
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.runs import index
 from samovar.runs.find import find_directories, find_targets
-from samovar.runs.index import Reading, read_many
+from samovar.runs.index import Question, read_many
 from samovar.runs.listing import list_runs
 from samovar.store import LocalStore
 
@@ -23,11 +25,11 @@ Ask = Callable[..., list[object]]
 
 @pytest.fixture(autouse=True)
 def own_index(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An index from the first run on, in a temporary folder of this test, that trusts files of this moment."""
+    """An index that remembers even one run, trusts new files, and is in a temporary folder of this test."""
     (quick_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(quick_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(index, "LEAST_TO_REMEMBER", 1)
+    monkeypatch.setattr(index, "MIN_TO_REMEMBER", 1)
     monkeypatch.setattr(index, "SETTLED_SECONDS", 0.0)
     return quick_path / "tmp"
 
@@ -42,7 +44,7 @@ def folders(quick_path: Path) -> list[Path]:
 
 @pytest.fixture
 def ask(folders: list[Path]) -> Ask:
-    """The texts, and in which folders they were read."""
+    """Return the texts, and the names of the folders in which they were read."""
 
     def answer(
         which: list[Path] | None = None, is_lasting: Callable[[object], bool] = lambda text: True
@@ -56,8 +58,8 @@ def ask(folders: list[Path]) -> Ask:
                 raise ValueError("it is broken")
             return text
 
-        reading = Reading("texts", ("text",), look, is_lasting)
-        return [*read_many(reading, folders if which is None else which), "".join(read)]
+        question = Question("texts", ("text",), look, is_lasting)
+        return [*read_many(question, folders if which is None else which), "".join(read)]
 
     return answer
 
@@ -70,7 +72,7 @@ def test_what_did_not_change_is_not_read_again(folders: list[Path], ask: Ask) ->
     assert ask() == ["a", "B", "c", ""]
 
 
-def test_a_change_that_keeps_size_and_time_is_seen(folders: list[Path], ask: Ask) -> None:
+def test_a_change_that_keeps_size_and_time_is_noticed(folders: list[Path], ask: Ask) -> None:
     before = (folders[0] / "text").stat()
     ask()
     (folders[0] / "text").write_text("A")
@@ -78,7 +80,7 @@ def test_a_change_that_keeps_size_and_time_is_seen(folders: list[Path], ask: Ask
     assert ask() == ["A", "b", "c", "a"]
 
 
-def test_a_file_that_was_written_just_now_is_not_trusted(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_written_just_now_is_not_trusted(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "SETTLED_SECONDS", 3600.0)
     assert [ask()[-1], ask()[-1]] == ["abc", "abc"]
 
@@ -88,7 +90,7 @@ def test_an_answer_that_depends_on_more_than_files_is_not_remembered(ask: Ask) -
     assert ask()[-1] == "b"
 
 
-def test_an_error_is_an_answer_and_is_looked_for_again(folders: list[Path], ask: Ask) -> None:
+def test_an_error_is_an_answer_and_is_not_remembered(folders: list[Path], ask: Ask) -> None:
     (folders[2] / "text").write_text("broken")
     for _ in range(2):
         a, b, error, read = ask()
@@ -109,21 +111,22 @@ def test_fewer_folders_forget_no_others_and_removed_ones_are_forgotten(
     folders[2].rmdir()
     (folders[0] / "text").write_text("again")
     ask(folders[:2])
-    (kept,) = own_index.rglob("texts-*.npz")
-    assert os.fsencode(folders[2]) not in kept.read_bytes()
+    (file,) = own_index.rglob("cache.db")
+    with closing(sqlite3.connect(file)) as connection:
+        kept = {row[0] for row in connection.execute("SELECT directory FROM answers_1")}
+    assert kept == {os.fsencode(folder) for folder in folders[:2]}
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 torn", None])
-def test_a_damaged_or_foreign_index_is_made_anew(ask: Ask, own_index: Path, damage: bytes | None) -> None:
-    ask()
-    (kept,) = own_index.rglob("texts-*.npz")
-    kept.write_bytes(kept.read_bytes()[:-30] if damage is None else damage)
-    assert ask() == ["a", "b", "c", "abc"]
-    assert ask()[-1] == ""
+def test_runs_whose_names_are_not_text_are_remembered(folders: list[Path], ask: Ask) -> None:
+    odd = Path(os.fsdecode(os.fsencode(folders[0].parent) + b"/\xff"))
+    odd.mkdir()
+    (odd / "text").write_text("odd")
+    assert ask([*folders, odd])[3] == "odd"
+    assert ask([*folders, odd])[-1] == ""
 
 
-def test_few_folders_leave_no_index(ask: Ask, own_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "LEAST_TO_REMEMBER", 4)
+def test_few_folders_make_no_index(ask: Ask, own_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MIN_TO_REMEMBER", 4)
     assert [ask()[-1], ask()[-1]] == ["abc", "abc"]
     assert list(own_index.rglob("*")) == []
 
@@ -136,7 +139,7 @@ def rows(folder: Path) -> list[list[object]]:
     return [list(row[1:]) for row in listing.rows]
 
 
-def test_runs_that_go_on_change_or_vanish_are_listed_as_they_are_now(quick_path: Path) -> None:
+def test_runs_that_resume_or_change_are_listed_as_they_are_now(quick_path: Path) -> None:
     runs = quick_path / "runs"
     make_run(runs / "a", {"lr": 1}, train_lines([0.5]))
     make_run(runs / "b", {"lr": 2}, train_lines([0.5]), is_finished=False)
@@ -153,7 +156,7 @@ def test_runs_that_go_on_change_or_vanish_are_listed_as_they_are_now(quick_path:
     for _ in range(2):
         assert rows(runs) == [["finished", 1, 1, 0.5], ["finished", 3, 2, 0.125]]
     config = runs / "a/model_config.json"
-    config.write_text(json.dumps({"lr": 7}))  # by somebody who should not: still the files are the truth
+    config.write_text(json.dumps({"lr": 7}))  # nobody should, but the files are the truth
     assert rows(runs)[0][2] == 7
     assert [target.config for target in find_targets([runs])] == [{"lr": 7}, {"lr": 2}]
     (runs / "a/logs/metrics.jsonl").write_bytes(b"not json\n")

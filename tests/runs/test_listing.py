@@ -1,4 +1,4 @@
-"""`ls`: which runs, in which order, with which columns."""
+"""`samovar ls`: which runs, in which order, with which columns."""
 
 import os
 import subprocess
@@ -71,18 +71,28 @@ def test_runs_are_sorted_by_any_column_and_those_without_it_come_last(folder: Pa
     assert names(listed(folder, sort=["state", "lr"]), folder) == ["deep/c", "a", "table", "b"]
 
 
-def test_columns_are_facts_keys_and_metrics(folder: Path) -> None:
+def test_a_column_is_a_fact_a_key_or_a_metric(folder: Path) -> None:
     listing = listed(folder, columns=["state", "lr", "auc"])
     assert listing.columns == ["name", "state", "config.model.lr", "metric.next.auc"]
-    with pytest.raises(BadInput, match=r"column 'stae': no run has it.*did you mean 'state'"):
+    with pytest.raises(BadInput, match=r"no run has a column 'stae'. Did you mean 'state'\?"):
         listed(folder, columns=["stae"])
-    with pytest.raises(BadInput, match=r"column 'lrr'.*did you mean 'lr'"):
+    with pytest.raises(BadInput, match=r"no run has a column 'lrr'. Did you mean 'lr'\?"):
         listed(folder, where=["lrr>1"])
 
 
+def test_a_name_that_fits_several_columns_is_an_error_and_policies_come_last(quick_path: Path) -> None:
+    lines = [*train_lines([1.0], lr=0.1, decay=0.5), *evaluation_lines("x", [0.6]), *evaluation_lines("y", [0.7])]
+    make_run(quick_path, {"model": {"lr": 0.1}}, lines)
+    with pytest.raises(BadInput, match=r"column 'auc' is ambiguous: metric.x.auc, metric.y.auc. Use the full name"):
+        listed(quick_path, columns=["auc"])
+    assert listed(quick_path, columns=["y.auc", "lr", "decay"]).columns == [
+        "name", "metric.y.auc", "config.model.lr", "metric.policies.decay",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["lr", "=3", "lr>", "", ">"])
-def test_a_condition_that_is_none_is_told_how_to_be_written(text: str) -> None:
-    with pytest.raises(BadInput, match="expected a column, one of"):
+def test_a_malformed_condition_is_an_error_with_an_example(text: str) -> None:
+    with pytest.raises(BadInput, match=r"a condition is a column, one of = != .* and a value, for example \"lr>0.01\""):
         parse_condition(text)
 
 
@@ -114,26 +124,26 @@ def test_an_unreadable_run_does_not_hide_the_others(folder: Path) -> None:
     assert "a/logs/metrics.jsonl, line 1" in listing.unreadable[0]
 
 
-def test_the_age_is_since_the_run_last_said_something(folder: Path) -> None:
+def test_the_age_is_the_time_since_the_last_heartbeat(folder: Path) -> None:
     later = datetime.now(UTC) + timedelta(hours=5)
     ages = [row[3] for row in list_runs(find_directories([folder / "a"]), later).rows]
     assert ages == pytest.approx([5 * 3600], abs=60)
 
 
-def test_results_inside_a_result_are_found_but_not_what_it_is_made_of(quick_path: Path) -> None:
+def test_results_inside_a_result_are_found_but_not_its_own_folders(quick_path: Path) -> None:
     make_run(quick_path / "experiment", {"grid": 1})
     make_run(quick_path / "experiment/one", {"lr": 1})
     make_run(quick_path / "experiment/external_stuff/theirs", {"lr": 1})
     found = [path.relative_to(quick_path).as_posix() for path in find_results(quick_path)]
     assert found == ["experiment", "experiment/one"]
-    with pytest.raises(BadInput, match="no result directory there or below"):
+    with pytest.raises(BadInput, match="no result directory at or below this path"):
         find_directories([quick_path / "experiment/one/logs"])
 
 
-def test_ten_times_more_runs_than_a_worker_takes_come_in_order(quick_path: Path) -> None:
-    """In a process of its own: one that has threads, as this one may, does not fork."""
+def test_answers_from_many_workers_come_in_order(quick_path: Path) -> None:
+    """In a process of its own: a process with threads, as this one may have, does not fork."""
     code = (
-        "import sys; from pathlib import Path; from samovar.runs.index import map_many\n"
+        "import sys; from pathlib import Path; from samovar.runs.parallel import map_many\n"
         "assert map_many(str, list(range(2600))) == list(map(str, range(2600)))"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""Predictions as files: every shape of output, keys in their types, targets of any kind."""
+"""Prediction files: every shape of output, keys in their types, targets of any kind."""
 
 import io
 from typing import Any
@@ -94,12 +94,12 @@ def test_outputs_are_measured_against_the_targets_in_their_order_or_all_against_
 @pytest.mark.parametrize(
     ("prediction", "message"),
     [
-        (torch.zeros(2), r"gave 'prediction' of shape \[2\] for 3 examples; expected \[3\] or \[3, K\]"),
-        (torch.zeros(3, 1, 1), r"of shape \[3, 1, 1\]"),
-        ({"clicked": torch.zeros(3)}, "output 'clicked' has the name of a key or target"),
+        (torch.zeros(2), r"predict: 'prediction' must have the shape \[3\] or \[3, K\], got \[2\]"),
+        (torch.zeros(3, 1, 1), r"got \[3, 1, 1\]"),
+        ({"clicked": torch.zeros(3)}, "the output 'clicked' of `predict` has the name of another column"),
     ],
 )
-def test_an_output_that_fits_nowhere_is_told(prediction: Any, message: str) -> None:
+def test_an_output_of_a_wrong_shape_or_name_is_refused(prediction: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         write(prediction)
 
@@ -117,14 +117,14 @@ def test_nothing_is_written_without_rows_or_after_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["words", "clicked"])
-def test_a_column_that_is_no_single_value_is_no_key(name: str) -> None:
-    with pytest.raises(BadInput, match="expected one plain value an example"):
+def test_a_column_without_one_value_per_example_is_no_key(name: str) -> None:
+    with pytest.raises(BadInput, match="must have one value per example, got a"):
         check_key(COLUMNS[name])
 
 
-def test_no_key_may_have_the_name_of_the_models_hour() -> None:
+def test_no_key_may_be_named_model_hour() -> None:
     record = MinibatchRecord({}, {}, {"model_hour": bag([1, 2, 3], [1, 1, 1])}, 3)
     columns = {"model_hour": ColumnSchema("model_hour", "categorical", 1, "int64")}
     file = PredictionFile(open_result(), "evaluation/log/part.parquet", columns, 3600)
-    with pytest.raises(BadInput, match="has the name 'model_hour', which the model's own hour needs"):
+    with pytest.raises(BadInput, match="no key or target may be named 'model_hour'"):
         file.add(record, torch.zeros(3))

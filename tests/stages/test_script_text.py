@@ -1,4 +1,4 @@
-"""What is learned from a script's text without running it."""
+"""What the text of a script shows without running it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ DEPTH: int = 2
 def main(params, out):
     params.lr, params["momentum"], params.get("width", WIDTH), params.get("depth", default=DEPTH)
     params.get("rate", 1e-3), params.get("name"), params.get("size", 2 * WIDTH), params.get("both", 1)
-    params.net.get("both", 2)  # a comment is no mention of commented
+    params.net.get("both", 2)  # a comment does not mention commented
 """
 
 
@@ -36,11 +36,11 @@ def old_ledger(**defaults: object) -> Ledger:
 
 
 def test_a_key_is_mentioned_by_attribute_item_get_or_in_a_local_module(text: ScriptText) -> None:
-    text.require_mentioned(["lr", "momentum", "width", "net.both", "inner", "net.layers[0].depth"], "config")
-    with pytest.raises(UnknownKey, match="config: commented: the script has no such name"):
-        text.require_mentioned(["commented"], "config")
-    with pytest.raises(UnknownKey, match="did you mean 'momentum'"):
-        text.require_mentioned(["momentun"], "config")
+    text.check_keys(["lr", "momentum", "width", "net.both", "inner", "net.layers[0].depth"], "config")
+    with pytest.raises(UnknownKey, match="config: the script does not read commented"):
+        text.check_keys(["commented"], "config")
+    with pytest.raises(UnknownKey, match=r"does not read momentun\. Did you mean 'momentum'"):
+        text.check_keys(["momentun"], "config")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_key_is_mentioned_by_attribute_item_get_or_in_a_local_module(text: Scr
         ({"forgotten": 1}, []),
     ],
 )
-def test_a_default_that_stands_there_no_more_is_a_change(
+def test_a_default_that_the_script_no_longer_has_is_a_change(
     text: ScriptText, old: dict[str, object], changes: list[tuple[str, object, object]]
 ) -> None:
     assert [tuple(change) for change in text.changed_defaults(old_ledger(**old))] == changes

@@ -1,4 +1,4 @@
-"""The life of a user's stage: what is refused before it begins, what a failure leaves, what counts at the end."""
+"""The life of a stage: what is refused before it starts, what a failure leaves, and what remains at the end."""
 
 import json
 import os
@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import samovar
-from tests.stages.stages import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
+from tests.cli.commands import samovar
+from tests.stages.toys import NUMBERS, TOTAL, make_chain, run, run_well, write_stage
 from tests.training.toys import make_hours, write_table
 from tests.waiting import wait_until
 
 from samovar.config.identity import PLACE_KEYS
 from samovar.provenance.audit import audit
 from samovar.provenance.contract import compare, contract_of
-from samovar.provenance.verify import Ended, run_in_child, start_child
+from samovar.provenance.verify import ChildExit, run_in_child, start_child
 from samovar.results import open_directory
 from samovar.stages.stage import run_stage
 from samovar.testing.disks import CountingDisk, KillingDisk
@@ -43,14 +43,14 @@ def folder(quick_path: Path) -> Path:
     return quick_path
 
 
-def test_a_source_that_is_not_there_is_told_before_anything_is_made(folder: Path) -> None:
+def test_a_missing_source_is_reported_before_anything_is_created(folder: Path) -> None:
     ended = run(folder, "total")
     assert ended.code == 2
-    assert f"source: {folder}/numbers does not exist; expected a result directory" in ended.output
+    assert f"source: {folder}/numbers does not exist" in ended.output
     assert not (folder / "total").exists()
 
 
-def test_an_unfinished_source_is_told_with_its_state(folder: Path) -> None:
+def test_an_unfinished_source_is_reported_with_its_state(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    raise RuntimeError('no tea')\n")
     assert run(folder, "numbers").code == 1
     status = open_directory(folder / "numbers").status
@@ -58,17 +58,17 @@ def test_an_unfinished_source_is_told_with_its_state(folder: Path) -> None:
     assert (status.state, status.error) == ("failed", {"type": "RuntimeError", "message": "no tea"})
     ended = run(folder, "total")
     assert ended.code == 2
-    assert "numbers is not finished (failed); expected a finished result" in ended.output
+    assert f"source: {folder}/numbers is not finished (failed)" in ended.output
     assert not (folder / "total").exists()
 
 
-def test_a_circle_of_sources_is_told_with_its_way(quick_path: Path) -> None:
+def test_a_circle_of_sources_is_reported_with_its_path(quick_path: Path) -> None:
     make_chain(quick_path)
     shutil.rmtree(quick_path / "numbers")
     ended = run(quick_path, "total", conf={"source": "total"}, out="numbers")
     assert ended.code == 2
-    assert "a circle" in ended.output
-    assert f"→ {quick_path}/total → {quick_path}/numbers" in ended.output
+    assert f"source: {quick_path}/total was itself made from {quick_path}/numbers" in ended.output
+    assert f"→ {quick_path}/total → {quick_path}/numbers)" in ended.output
     assert not (quick_path / "numbers").exists()
 
 
@@ -77,11 +77,11 @@ def test_a_circle_of_sources_is_told_with_its_way(quick_path: Path) -> None:
     [
         ("{count: 4}", "--conf, line 1"),
         ('{"count.deep": 4}', "'count.deep' is not possible: 'count' is 3"),
-        ('{"source": 3}', "source: found 3 (an integer), expected the path of a result directory"),
-        ('{"num_threads": 0}', "num_threads: found 0, expected a whole number, at least 1"),
+        ('{"source": 3}', "source: expected the path of a result directory, got 3 (an integer)"),
+        ('{"num_threads": 0}', "num_threads must be an integer of at least 1, got 0"),
     ],
 )
-def test_a_bad_override_is_one_message_and_makes_nothing(folder: Path, override: str, expected: str) -> None:
+def test_a_bad_override_is_one_message_and_creates_nothing(folder: Path, override: str, expected: str) -> None:
     ended = run(folder, "numbers", conf=override)
     assert ended.code == 2
     assert ended.output.startswith("error: ")
@@ -89,7 +89,7 @@ def test_a_bad_override_is_one_message_and_makes_nothing(folder: Path, override:
     assert not (folder / "numbers").exists()
 
 
-def test_a_config_with_a_duplicate_key_is_told_by_line(folder: Path) -> None:
+def test_a_duplicate_key_in_a_config_is_reported(folder: Path) -> None:
     (folder / "numbers.json").write_text('{"count": 3,\n "count": 4}')
     ended = run(folder, "numbers")
     assert ended.code == 2
@@ -108,35 +108,35 @@ def test_a_directory_that_holds_other_files_is_left_alone(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("script", "expected"),
-    [("x = 1", "has no function main"), ("def main(params:", "expected Python that can be read")],
+    [("x = 1", "no function main(params, out)"), ("def main(params:", "numbers.py, line 1: syntax error: ")],
 )
-def test_a_script_that_cannot_be_used_makes_nothing(folder: Path, script: str, expected: str) -> None:
+def test_a_script_that_cannot_be_used_creates_nothing(folder: Path, script: str, expected: str) -> None:
     write_stage(folder, "numbers", script, {})
     assert expected in run(folder, "numbers").output
     assert not (folder / "numbers").exists()
 
 
 @pytest.mark.parametrize(
-    ("script", "who"),
+    ("script", "what"),
     [
         ("import sys\nsys.exit(0)", "the script called sys.exit(0)"),
         ("def main(params, out):\n    exit()", "main called"),
     ],
 )
-def test_a_script_that_ends_the_process_has_failed(folder: Path, script: str, who: str) -> None:
+def test_a_script_that_exits_has_failed(folder: Path, script: str, what: str) -> None:
     write_stage(folder, "numbers", script, {})
     ended = run(folder, "numbers")
     assert ended.code == 1
-    assert f"{folder}/numbers.py: {who}" in ended.output
+    assert f"{folder}/numbers.py: {what}" in ended.output
     assert not (folder / "numbers").exists() or open_directory(folder / "numbers").condition == "failed"
 
 
-def test_a_warning_names_the_key_that_was_probably_meant(folder: Path) -> None:
+def test_the_warning_for_an_unread_key_suggests_the_nearest_one(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    fist = 1\n")
-    assert "did not read fist: did you mean 'first'?" in run_well(folder, "numbers", conf={"fist": 5})
+    assert "did not read fist. Did you mean 'first'?" in run_well(folder, "numbers", conf={"fist": 5})
 
 
-def test_a_table_is_a_source_too(folder: Path) -> None:
+def test_a_table_is_a_source_as_well(folder: Path) -> None:
     write_table(folder / "clicks", make_hours([2, 1]))
     script = (
         "import samovar\n"
@@ -150,19 +150,19 @@ def test_a_table_is_a_source_too(folder: Path) -> None:
     assert (link.source.key, link.source.version, link.state) == ("table", 1, "live")
 
 
-def test_a_stage_that_dies_at_any_operation_ends_with_the_same_bytes(folder: Path) -> None:
+def test_a_stage_killed_at_any_disk_operation_ends_with_the_same_bytes(folder: Path) -> None:
     run_well(folder, "numbers", out="straight")
     expected = contract_of(folder / "straight")
     request = make_request(
         folder / "numbers.json", folder / "numbers.py", out=folder / "killed", directory_keys=PLACE_KEYS["run"]
     )
 
-    def run_on(disk: CountingDisk) -> Ended:
-        def act() -> None:
+    def run_on(disk: CountingDisk) -> ChildExit:
+        def work() -> None:
             run_stage(replace(request, disk=disk))
             print(disk.points)
 
-        return run_in_child(act, folder / "log")
+        return run_in_child(work, folder / "log")
 
     for point in range(1, int(run_on(CountingDisk()).output) + 1, 7):
         shutil.rmtree(folder / "killed")
@@ -172,11 +172,11 @@ def test_a_stage_that_dies_at_any_operation_ends_with_the_same_bytes(folder: Pat
         assert audit(open_directory(folder / "killed")).differences == []
 
 
-def test_a_key_that_is_not_read_in_the_end_is_a_warning_and_a_retired_one_is_not(folder: Path) -> None:
+def test_a_key_that_was_not_read_is_a_warning_unless_it_is_retired(folder: Path) -> None:
     script = NUMBERS + "    if False:\n        params.seldom\n    params.retired('ancient')\n"
     write_stage(folder, "numbers", script, {"count": 1, "seldom": 1, "ancient": 1})
     assert run_well(folder, "numbers").splitlines() == [
-        "warning: the script did not read seldom: is its name right?",
+        "warning: the script did not read seldom",
         "numbers: finished",
     ]
 
@@ -186,23 +186,23 @@ def test_a_default_that_changed_since_an_earlier_run_stops_the_new_one(folder: P
     (folder / "numbers.py").write_text(NUMBERS.replace('"first", 1', '"first", 2'))
     ended = run(folder, "numbers", out="again")
     assert ended.code == 2
-    assert f"{folder}/numbers: ran the same config with other defaults" in ended.output
+    assert f"{folder}/numbers ran the same config with other defaults" in ended.output
     assert "the default of first changed: 1 → 2" in ended.output
     assert not (folder / "again").exists()
-    run_well(folder, "numbers", out="given", conf={"first": 1})  # what the config says, no default can change
-    run_well(folder, "numbers", out="other", conf={"count": 4})  # another config has no earlier run
+    run_well(folder, "numbers", out="given", conf={"first": 1})  # a value in the config overrides any default
+    run_well(folder, "numbers", out="other", conf={"count": 4})  # a new config has no earlier run
     assert "the default of first changed: 1 → 2" in run_well(folder, "numbers", out="again", is_accepted=True)
     assert "changed" not in run_well(folder, "numbers", out="third")  # the newest earlier run has the new default
 
 
-def test_a_default_that_is_computed_is_compared_when_it_is_known(folder: Path) -> None:
+def test_a_computed_default_is_compared_after_the_run(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS.replace('"first", 1', '"first", len("a")'))
     run_well(folder, "numbers")
     (folder / "numbers.py").write_text(NUMBERS.replace('"first", 1', '"first", len("ab")'))
     assert "warning: the default of first changed: 1 → 2" in run_well(folder, "numbers", out="again")
 
 
-def test_a_killed_stage_begins_anew_with_nothing_of_the_old_attempt(
+def test_a_killed_stage_starts_over_with_nothing_of_the_old_attempt(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_stage(folder, "nap", NAPPING, {})
@@ -220,8 +220,8 @@ def test_a_killed_stage_begins_anew_with_nothing_of_the_old_attempt(
     assert {"files/half.txt", "files/whole.txt"} <= inventory.keys()
 
 
-def test_a_stage_that_lost_its_directory_writes_no_more(folder: Path) -> None:
-    """As after a pause that was longer than its lease."""
+def test_a_stage_that_lost_its_directory_stops_writing(folder: Path) -> None:
+    """As after a pause that is longer than its lease."""
     script = (
         "from samovar.store import LocalStore\n"
         "def main(params, out):\n"
@@ -239,7 +239,7 @@ def test_a_stage_that_lost_its_directory_writes_no_more(folder: Path) -> None:
     assert not open_directory(folder / "late").is_finished
 
 
-def test_a_mended_script_is_taken_and_the_old_one_kept(folder: Path) -> None:
+def test_a_fixed_script_is_accepted_and_the_old_one_kept(folder: Path) -> None:
     (folder / "numbers.py").write_text(NUMBERS + "    raise RuntimeError('no tea')\n")
     assert run(folder, "numbers").code == 1
     (folder / "numbers.py").write_text(NUMBERS)
@@ -248,7 +248,7 @@ def test_a_mended_script_is_taken_and_the_old_one_kept(folder: Path) -> None:
     assert (folder / "numbers/script.py").read_text() == NUMBERS
 
 
-def test_local_modules_are_kept_and_their_keys_known(folder: Path) -> None:
+def test_local_modules_are_kept_and_their_keys_are_known(folder: Path) -> None:
     (folder / "toy_adder.py").write_text("def add(params, x):\n    return x + params.get('plus', 1)\n")
     script = "import toy_adder\ndef main(params, out):\n    (out / 'x').write_text(str(toy_adder.add(params, 1)))\n"
     write_stage(folder, "added", script, {"plus": 5})
@@ -257,7 +257,7 @@ def test_local_modules_are_kept_and_their_keys_known(folder: Path) -> None:
     assert (folder / "added/all_files/toy_adder.py").exists()
 
 
-def test_several_sources_have_names(quick_path: Path) -> None:
+def test_several_sources_are_opened_by_name(quick_path: Path) -> None:
     make_chain(quick_path)
     script = (
         "def main(params, out):\n"
@@ -272,7 +272,7 @@ def test_several_sources_have_names(quick_path: Path) -> None:
     write_stage(quick_path, "listed", listed, {"source": ["numbers", "total"]})
     ended = run(quick_path, "listed")
     assert ended.code == 2
-    assert "did you mean 'total'?" in ended.output
+    assert "no source 'totl'. Did you mean 'total'? Available: numbers, total" in ended.output
 
 
 def test_a_source_that_only_moved_is_the_same_source(quick_path: Path) -> None:
@@ -299,14 +299,14 @@ def test_the_same_seed_draws_the_same_numbers(folder: Path) -> None:
     assert a == b != c
 
 
-def test_a_link_in_the_files_is_refused(folder: Path) -> None:
+def test_a_symbolic_link_in_the_files_is_refused(folder: Path) -> None:
     write_stage(folder, "link", "def main(params, out):\n    (out / 'x').symlink_to('/etc/hosts')\n", {})
     ended = run(folder, "link")
     assert ended.code == 2
     assert "is a symbolic link" in ended.output
 
 
-def test_what_a_stage_logs_is_a_metrics_log(folder: Path) -> None:
+def test_out_log_writes_the_metrics_log(folder: Path) -> None:
     script = "import numpy\ndef main(params, out):\n    out.log(epoch=0, loss=numpy.float32(0.5), bad=float('nan'))\n"
     write_stage(folder, "log", script, {})
     run_well(folder, "log")
@@ -314,7 +314,7 @@ def test_what_a_stage_logs_is_a_metrics_log(folder: Path) -> None:
     assert line == {"kind": "train", "uri": 0, "epoch": 0, "loss": 0.5, "bad": None}
 
 
-def test_what_processes_of_a_script_print_does_not_spoil_the_answer_for_programs(folder: Path) -> None:
+def test_output_of_a_script_does_not_mix_with_json_output(folder: Path) -> None:
     body = "    subprocess.run(['echo', 'hot'])\n    os.write(1, b'water')\n"
     write_stage(folder, "loud", f"import os, subprocess\ndef main(params, out):\n{body}", {})
     done = samovar("run", folder / "loud.py", "-c", folder / "loud.json", "--json")
@@ -325,13 +325,13 @@ def test_what_processes_of_a_script_print_does_not_spoil_the_answer_for_programs
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"files": "*.py", "checksum": 1}, "checksum: found 1 (an integer), expected true or false"),
-        ({"files": "*.py", "checksum": "true"}, "checksum: found 'true' (a string), expected true or false"),
-        ({"files": 5}, "files: found 5 (an integer), expected a path or pattern, or a list of them"),
-        ({"files": []}, "files: found [] (a list), expected a path or pattern"),
+        ({"files": "*.py", "checksum": 1}, "checksum: expected true or false, got 1 (an integer)"),
+        ({"files": "*.py", "checksum": "true"}, "checksum: expected true or false, got 'true' (a string)"),
+        ({"files": 5}, "files: expected a path or pattern, or a list of them, got 5 (an integer)"),
+        ({"files": []}, "files: expected a path or pattern, or a list of them, got [] (a list)"),
     ],
 )
-def test_raw_files_that_cannot_be_meant_are_told(folder: Path, config: dict[str, object], message: str) -> None:
+def test_a_wrong_value_for_raw_files_is_reported(folder: Path, config: dict[str, object], message: str) -> None:
     write_stage(folder, "raw", "def main(params, out):\n    pass\n", config)
     ended = run(folder, "raw")
     assert ended.code == 2
@@ -344,4 +344,4 @@ def test_the_command_line_runs_a_stage_once(folder: Path) -> None:
     done = samovar(*command)
     assert (done.returncode, done.stdout) == (0, f"{folder}/there: finished\n"), done.stderr
     again = samovar(*command)
-    assert (again.returncode, again.stdout) == (0, f"{folder}/there: finished already, nothing to do\n")
+    assert (again.returncode, again.stdout) == (0, f"{folder}/there: already finished, nothing to do\n")

@@ -1,4 +1,4 @@
-"""Changes from grids, lists and ranges; and what a wrong document is told."""
+"""Changes from grids, lists and random samples; errors in a document."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ def changes(**document: Any) -> list[dict[str, Any]]:
     return list_changes(Experiment.load({"base": {}, **document}, "exp.json"))
 
 
-def test_a_grid_is_every_combination_and_each_change_stands_once() -> None:
+def test_a_grid_is_every_combination_and_each_change_appears_once() -> None:
     assert changes(grid={"lr": [1, 2], "dim": [8, 16]}, list=[{"dim": 16, "lr": 1}, {"arch": "deep"}]) == [
         {"lr": 1, "dim": 8},
         {"dim": 16, "lr": 1},
@@ -46,7 +46,7 @@ def test_random_samples_stay_in_their_ranges() -> None:
     assert all(60 < decades.count(decade) < 140 for decade in (-4, -3, -2))
 
 
-def test_more_samples_and_more_keys_keep_those_that_were_there() -> None:
+def test_more_samples_and_more_keys_keep_the_existing_ones() -> None:
     few = changes(random={"count": 3, "values": {"lr": RANGES["lr"]}})
     many = changes(random={"count": 5, "values": RANGES})
     assert [each["lr"] for each in many[:3]] == [each["lr"] for each in few]
@@ -56,18 +56,18 @@ def test_more_samples_and_more_keys_keep_those_that_were_there() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"int": [1, 2], "choice": [1]}, "found choice and int, expected one of"),
-        ({}, "found nothing, expected one of"),
-        ({"uniform": [2, 1]}, "expected the lower first"),
-        ({"log_uniform": [0, 1]}, "expected numbers above zero"),
-        ({"choice": []}, "found an empty list"),
+        ({"int": [1, 2], "choice": [1]}, "give exactly one of choice, uniform, log_uniform, int; got choice, int"),
+        ({}, "give exactly one of choice, uniform, log_uniform, int; got none"),
+        ({"uniform": [2, 1]}, r"the lower bound must come first, got \[2.0, 1.0\]"),
+        ({"log_uniform": [0, 1]}, "log_uniform needs bounds above 0, got 0"),
+        ({"choice": []}, "choice needs at least one value, got an empty list"),
     ],
 )
-def test_a_range_that_cannot_be_drawn_from_is_told(values: dict[str, Any], message: str) -> None:
+def test_an_invalid_range_is_an_error(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         changes(random={"count": 1, "values": {"lr": values}})
 
 
-def test_an_unknown_key_is_told_with_the_nearest() -> None:
+def test_an_unknown_key_is_reported_with_the_nearest() -> None:
     with pytest.raises(UnknownKey, match="Did you mean 'grid'"):
         changes(gird={})

@@ -34,7 +34,7 @@ SCHEMA = TableSchema(
 
 
 def make_minibatch(number: int, num_examples: int = 5, hour: int | None = 0) -> Minibatch:
-    """Random, the same for the same number."""
+    """Random values that depend on the number alone."""
     chance = np.random.Generator(np.random.Philox(key=number))
     lengths = chance.integers(0, 4, num_examples).astype(np.int32)
     nested = chance.integers(0, 3, (num_examples, 3)).astype(np.int32)
@@ -54,7 +54,7 @@ def make_minibatch(number: int, num_examples: int = 5, hour: int | None = 0) -> 
 
 
 def _ids(chance: np.random.Generator, count: int) -> NDArray[np.uint64]:
-    """Few of them, so that some cells are better kept as distinct ids."""
+    """A few popular ids, so that some cells are stored as distinct ids."""
     popular = np.array([0, 1, 2**64 - 1, 2**63, 12345678901234567890], np.uint64)
     return popular[chance.integers(0, len(popular), count)]
 
@@ -74,9 +74,11 @@ def add_version(
     return open_table(store)
 
 
-def make_table(store: Store, num_rows: int, compression: str = "zstd", num_examples: Sequence[int] = (5, 300)) -> Table:
-    rows = (
+def make_table(
+    store: Store, num_minibatches: int, compression: str = "zstd", num_examples: Sequence[int] = (5, 300)
+) -> Table:
+    minibatches = (
         make_minibatch(number, num_examples[number % len(num_examples)], number // 3 * 3600)
-        for number in range(num_rows)
+        for number in range(num_minibatches)
     )
-    return add_version(store, rows, compression=compression)
+    return add_version(store, minibatches, compression=compression)

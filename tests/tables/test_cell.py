@@ -119,7 +119,7 @@ def test_many_cells_are_decoded_at_once_and_do_not_mix(compression: str) -> None
         assert real.tolist() == [number] * 7
 
 
-def test_few_distinct_ids_are_kept_as_such_and_many_are_not() -> None:
+def test_few_distinct_ids_are_stored_as_such_and_many_are_not() -> None:
     ones = np.ones(1000, np.int32)
     few = round_trip(BAG, Ids(np.arange(1000, dtype=np.uint64) % np.uint64(10), ones), "zstd")
     many = round_trip(BAG, Ids(np.arange(1000, dtype=np.uint64), ones), "zstd")
@@ -211,14 +211,14 @@ def test_every_flipped_bit_is_found(flip: int) -> None:
     for cell in cells:
         for place in range(len(cell)):
             if place == 10:
-                continue  # the padding: a cell that lies elsewhere, seen as one that is cut
+                continue  # the padding: the cell then counts as cut
             bad = bytearray(cell)
             bad[place] ^= 1 << flip
             with pytest.raises(ValueError, match=r"^\(.*, 0\)$"):
                 MinibatchDecoder(1 << 20).decode(bad, np.array([[0, len(bad)]], np.uint64), max_bytes=LARGE)
 
 
-def test_a_cell_that_is_cut_or_lies_outside_is_found() -> None:
+def test_a_cell_that_is_cut_or_outside_its_file_is_found() -> None:
     cell = encode_cell(BAG, Ids(np.arange(60, dtype=np.uint64), np.full(20, 3, np.int32)), Compression())
     for size in range(len(cell)):
         with pytest.raises(ValueError, match=r", 0\)$"):
@@ -239,12 +239,12 @@ def test_a_cell_that_is_cut_or_lies_outside_is_found() -> None:
         (KEY, [1], "an Arrow array"),
     ],
 )
-def test_a_value_that_does_not_fit_its_column_is_refused(column: ColumnSchema, value: Value, message: str) -> None:
+def test_a_value_that_does_not_fit_its_column_is_rejected(column: ColumnSchema, value: Value, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         encode_cell(column, value, Compression())
 
 
 @pytest.mark.parametrize("text", ["gzip", "zstd:0", "zstd:99", "zstd:", "lz4:3", "none:1", ""])
-def test_an_unknown_compression_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="expected 'zstd'"):
+def test_an_unknown_compression_is_rejected(text: str) -> None:
+    with pytest.raises(ConfigError, match="compression must be 'zstd'"):
         Compression.parse(text)

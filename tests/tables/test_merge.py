@@ -15,31 +15,31 @@ HOUR = 3600
 def make(columns: Sequence[str], hours: Sequence[int], per_hour: int = 3) -> Table:
     """A table with some columns of the same events."""
     schema = TableSchema(tuple(column for column in SCHEMA.columns if column.name in columns))
-    rows = [make_minibatch(hour * 10 + number, 5, hour * HOUR) for hour in hours for number in range(per_hour)]
-    picked = [Minibatch(row.hour, 5, {name: row.values[name] for name in columns}) for row in rows]
+    minibatches = [make_minibatch(hour * 10 + number, 5, hour * HOUR) for hour in hours for number in range(per_hour)]
+    picked = [Minibatch(each.hour, 5, {name: each.values[name] for name in columns}) for each in minibatches]
     store = MemoryStore()
     store.name = f"table of {', '.join(columns)}"
     return add_version(store, picked, schema)
 
 
-def without_row(record: Record) -> dict[str, object]:
-    return {name: value for name, value in plain(record).items() if name != "row"}
+def without_number(record: Record) -> dict[str, object]:
+    return {name: value for name, value in plain(record).items() if name != "number"}
 
 
-def test_merged_tables_equal_a_joined_one_also_when_they_cover_other_hours() -> None:
+def test_merged_tables_equal_a_joined_one_even_when_they_cover_different_hours() -> None:
     left = make(["banner", "hit", "words"], range(5))
     right = make(["banner", "hit", "price", "factors"], range(2, 9))
     joined = make(["words", "price", "hit"], range(2, 5))
     parts = [Part(left, ["words", "hit"]), Part(right, ["price"])]
     merged = list(read_merged(parts, ["banner", "hit"], 2 * HOUR, 5 * HOUR))
-    assert [without_row(record) for record in merged] == [without_row(record) for record in joined.read()]
+    assert [without_number(record) for record in merged] == [without_number(record) for record in joined.read()]
     assert len(merged) == 9
     assert list(read_merged(parts, ["banner"], 0, 0)) == []
 
 
-def test_a_swapped_row_is_caught_with_its_table_hour_number_and_key() -> None:
+def test_a_swapped_minibatch_is_caught_with_its_table_hour_number_and_key() -> None:
     left = make(["banner", "words"], [0, 1])
-    rows = [
+    minibatches = [
         make_minibatch(number, 5, hour * HOUR)
         for hour in (0, 1)
         for number in (hour * 10, hour * 10 + 2, hour * 10 + 1)
@@ -49,7 +49,7 @@ def test_a_swapped_row_is_caught_with_its_table_hour_number_and_key() -> None:
     store.name = "swapped"
     right = add_version(
         store,
-        [Minibatch(row.hour, 5, {name: row.values[name] for name in ("banner", "price")}) for row in rows],
+        [Minibatch(each.hour, 5, {name: each.values[name] for name in ("banner", "price")}) for each in minibatches],
         schema,
     )
     message = r"swapped and table of banner, words differ in minibatch 1 of hour 1970-01-01T00:00, key 'banner'"
@@ -72,10 +72,10 @@ def test_a_missing_minibatch_or_hour_is_caught(swap: bool) -> None:
             list(read_merged(parts[::-1] if swap else parts, ["banner"], 0, 4 * HOUR))
 
 
-def test_a_column_asked_of_two_tables_is_refused() -> None:
+def test_a_column_listed_for_two_tables_is_rejected() -> None:
     parts = [Part(make(["banner", "words"], [0]), ["banner"]), Part(make(["banner", "price"], [0]), ["banner"])]
     with pytest.raises(
-        BadInput, match="column 'banner' is asked of table of banner, words and of table of banner, price"
+        BadInput, match="column 'banner' is listed for table of banner, words and for table of banner, price"
     ):
         list(read_merged(parts, ["banner"], 0, HOUR))
 

@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def plain(record: Record) -> dict[str, object]:
     """Everything in a record, as plain values."""
-    values: dict[str, object] = {"row": record.number, "hour": record.hour, "num_examples": record.num_examples}
+    values: dict[str, object] = {"number": record.number, "hour": record.hour, "num_examples": record.num_examples}
     for name, value in record.items():
         if isinstance(value, Bag):
             values[name] = (value.data.tolist(), value.data_len.tolist())
@@ -41,8 +41,8 @@ def plain(record: Record) -> dict[str, object]:
     return values
 
 
-def expected(minibatch: Minibatch, row: int) -> dict[str, object]:
-    values: dict[str, object] = {"row": row, "hour": minibatch.hour, "num_examples": minibatch.num_examples}
+def expected(minibatch: Minibatch, number: int) -> dict[str, object]:
+    values: dict[str, object] = {"number": number, "hour": minibatch.hour, "num_examples": minibatch.num_examples}
     for name, value in minibatch.values.items():
         if isinstance(value, Ids):
             values[name] = (value.data.view(np.int64).tolist(), value.lengths.tolist())
@@ -55,7 +55,9 @@ def expected(minibatch: Minibatch, row: int) -> dict[str, object]:
 def test_what_is_written_is_read_back_in_order(store: Store, compression: str) -> None:
     minibatches = [make_minibatch(number, 3 + number % 40, number // 7 * 3600) for number in range(60)]
     table = add_version(store, minibatches, compression=compression)
-    assert [plain(record) for record in table.read()] == [expected(item, row) for row, item in enumerate(minibatches)]
+    assert [plain(record) for record in table.read()] == [
+        expected(item, number) for number, item in enumerate(minibatches)
+    ]
     assert (table.num_minibatches, table.num_examples) == (60, sum(item.num_examples for item in minibatches))
     assert table.columns == SCHEMA.names
     assert table.hours == {hour * 3600: range(hour * 7, min(hour * 7 + 7, 60)) for hour in range(9)}
@@ -69,7 +71,7 @@ def test_threads_and_cache_change_nothing(store: Store, reading: tuple[int, int,
     assert [plain(record) for record in records] == [plain(record) for record in table.read()]
 
 
-def test_any_range_of_rows_and_any_columns_can_be_read(store: Store) -> None:
+def test_any_range_of_minibatches_and_any_columns_can_be_read(store: Store) -> None:
     table = make_table(store, 50)
     whole = [plain(record) for record in table.read()]
     for start, stop in [(0, 0), (0, 1), (7, 9), (16, 33), (49, 50), (50, 50), (3, None)]:
@@ -102,17 +104,17 @@ def test_an_uncompressed_table_is_checked_when_it_is_first_read_and_when_its_fil
     damaged[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
     path.write_bytes(damaged)
     for _ in range(2):
-        with pytest.raises(CorruptData, match="row 5, column 'words': its cell is damaged"):
+        with pytest.raises(CorruptData, match="minibatch 5, column 'words': its cell is damaged"):
             list(table.read())
     path.write_bytes(whole)
     before = [plain(record) for record in table.read()]
     assert [plain(record) for record in table.read()] == before
     path.write_bytes(damaged)
-    with pytest.raises(CorruptData, match="row 5, column 'words': its cell is damaged"):
+    with pytest.raises(CorruptData, match="minibatch 5, column 'words': its cell is damaged"):
         list(table.read())
 
 
-def test_one_parser_is_enough_where_nothing_is_decompressed() -> None:
+def test_a_table_that_needs_no_decompression_gets_one_parser() -> None:
     assert ReadPlan.choose(ReadOptions(), is_light=True).num_parsers == 1
     assert ReadPlan.choose(ReadOptions(num_parsers=3), is_light=True).num_parsers == 3
 
@@ -128,12 +130,12 @@ def test_a_reader_stopped_in_the_middle_leaves_no_thread(tmp_path: Path) -> None
     wait_until(lambda: threading.active_count() == before, "its threads have ended")
 
 
-def test_a_reader_that_the_garbage_collector_ends_while_a_thread_begins_stops_nobody(tmp_path: Path) -> None:
-    """It may come while a new thread holds a lock of Python's, without which no thread's end can be waited for."""
+def test_a_reader_closed_by_the_garbage_collector_while_a_thread_starts_blocks_nothing(tmp_path: Path) -> None:
+    """The collector may run while a new thread holds the lock that joining a thread needs."""
     code = f"""
 import gc
 import faulthandler
-from samovar.tables import open_table
+from samovar.tables import ReadOptions, open_table
 
 faulthandler.dump_traceback_later(60, exit=True)
 table = open_table({str(tmp_path)!r})
@@ -154,10 +156,10 @@ for _ in range(1500):
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_files_may_be_cut_as_soon_as_a_reader_is_closed(tmp_path: Path, compression: str) -> None:
-    """Who touched a mapped page that is no longer there would end the process."""
+    """Reading a mapped page that no longer exists would kill the process."""
     code = f"""
 from pathlib import Path
-from samovar.tables import open_table
+from samovar.tables import ReadOptions, open_table
 
 for _ in range(300):
     table = open_table({str(tmp_path)!r})
@@ -199,7 +201,7 @@ def test_an_append_is_a_new_version_and_a_reader_keeps_the_old_one(store: Store)
     )
 
 
-def test_a_position_goes_on_in_the_same_table_or_one_that_grew_and_nowhere_else(store: Store) -> None:
+def test_a_position_is_valid_in_the_same_table_or_one_that_grew_and_nowhere_else(store: Store) -> None:
     old = add_version(store, [make_minibatch(number, hour=0) for number in range(5)])
     columns = ["price", "words"]
     with old.read(columns) as reader:
@@ -218,7 +220,7 @@ def test_a_position_goes_on_in_the_same_table_or_one_that_grew_and_nowhere_else(
 
 def test_a_manifest_that_was_not_committed_does_not_count(store: Store) -> None:
     add_version(store, [make_minibatch(1)])
-    write_file(store, "manifest/000002.json", b"left by a brewer that was replaced")
+    write_file(store, "manifest/000002.json", b"left by a brewer that lost its lease")
     assert open_table(store).version == 1
     assert add_version(store, [make_minibatch(2, hour=3600)]).version == 2
 
@@ -227,7 +229,7 @@ def test_many_files_are_one_table(store: Store, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         table_writer, "CHUNKS_PER_FILE", 3 * (len(SCHEMA.columns) + 2) - 1
     )  # _hour and _num_examples too
-    monkeypatch.setattr(table_writer, "ROWS_PER_GROUP", 3)
+    monkeypatch.setattr(table_writer, "MINIBATCHES_PER_GROUP", 3)
     table = make_table(store, 20)
     assert [entry.num_rows for entry in table.manifests[0].segment.files] == [6, 6, 6, 2]
     assert [record.number for record in table.read(start=4, stop=15)] == list(range(4, 15))
@@ -264,7 +266,7 @@ def test_writing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert all(stores[0].read(path) == stores[1].read(path) for path in paths)
 
 
-def test_only_the_asked_columns_are_read() -> None:
+def test_only_the_requested_columns_are_read() -> None:
     store = CountingStore()
     columns = tuple(ColumnSchema(f"c{number}", "real", 1, "float") for number in range(40))
     chance = np.random.Generator(np.random.Philox(key=1))
@@ -281,7 +283,7 @@ def test_only_the_asked_columns_are_read() -> None:
     assert cells <= store.bytes_read <= 1.01 * cells + footer
 
 
-def test_a_damaged_cell_is_named_by_file_row_and_column(tmp_path: Path) -> None:
+def test_a_damaged_cell_is_named_by_file_minibatch_and_column(tmp_path: Path) -> None:
     table = make_table(LocalStore(tmp_path), 20)
     path = tmp_path / table.manifests[0].segment.files[0].path
     data = bytearray(path.read_bytes())
@@ -290,7 +292,9 @@ def test_a_damaged_cell_is_named_by_file_row_and_column(tmp_path: Path) -> None:
     cell = blocks[0].file.cells[5, 1]
     data[int(cell["offset"]) + int(cell["size"]) - 1] ^= 1
     path.write_bytes(data)
-    with pytest.raises(CorruptData, match=rf"{path}: row 5, column 'words': its cell is damaged.*brew the table again"):
+    with pytest.raises(
+        CorruptData, match=rf"{path}: minibatch 5, column 'words': its cell is damaged.*brew the table again"
+    ):
         list(table.read())
     assert len(list(table.read(["banner", "price"]))) == 20
     assert len(list(table.read(stop=5))) == 5
@@ -303,14 +307,16 @@ def test_a_truncated_or_missing_file_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     assert len(list(table.read())) == 20
     path.write_bytes(whole[:-1])
-    with pytest.raises(CorruptData, match=rf"{path}: has {len(whole) - 1:,} bytes; its manifest says {len(whole):,}"):
+    with pytest.raises(
+        CorruptData, match=rf"{path}: the file has {len(whole) - 1:,} bytes, its manifest says {len(whole):,}"
+    ):
         list(table.read())
     path.unlink()
-    with pytest.raises(CorruptData, match=rf"{path}: is missing"):
+    with pytest.raises(CorruptData, match=rf"{path}: the file is missing"):
         list(table.read())
 
 
-def test_a_damaged_index_is_told(tmp_path: Path) -> None:
+def test_a_damaged_index_is_reported(tmp_path: Path) -> None:
     table = make_table(LocalStore(tmp_path), 20)
     entry = table.manifests[0].segment.files[0]
     data = bytearray((tmp_path / entry.path).read_bytes())
@@ -320,53 +326,57 @@ def test_a_damaged_index_is_told(tmp_path: Path) -> None:
         list(table.read())
 
 
-def test_a_newer_format_a_missing_version_and_no_table_are_told(tmp_path: Path) -> None:
+def test_a_newer_format_a_missing_version_and_a_missing_table_are_reported(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for hour in (0, 3600):
         add_version(store, [make_minibatch(1, hour=hour)])
     newest = tmp_path / "manifest" / "000002.json"
     newest.write_text(newest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(CorruptData, match=r"000002.json: has table format 2; this Samovar reads 1"):
+    with pytest.raises(CorruptData, match=r"000002.json: table format 2 is not supported, this Samovar reads 1"):
         open_table(tmp_path)
     newest.write_text("{")
-    with pytest.raises(CorruptData, match=r"000002.json: cannot be read"):
+    with pytest.raises(CorruptData, match=r"000002.json: not a valid manifest"):
         open_table(tmp_path)
-    with pytest.raises(BadInput, match="has no version 7; expected 1 to 2"):
+    with pytest.raises(BadInput, match="has versions 1 to 2, got 7"):
         open_table(tmp_path, version=7)
     (tmp_path / "manifest" / "000001.json").unlink()
-    with pytest.raises(CorruptData, match=r"000001.json: is missing; the table has this version"):
+    with pytest.raises(CorruptData, match=r"000001.json: the manifest is missing"):
         open_table(tmp_path)
     with pytest.raises(NotAResult, match="has no version yet"):
         open_table(tmp_path / "segments")
-    with pytest.raises(NotAResult, match="nothing there"):
+    with pytest.raises(NotAResult, match="no tensor table there"):
         open_table(tmp_path / "none")
 
 
-def test_wrong_columns_rows_and_settings_are_refused(store: Store) -> None:
+def test_wrong_columns_minibatches_and_options_are_rejected(store: Store) -> None:
     table = make_table(store, 5)
-    with pytest.raises(UnknownColumn, match=r"no column 'bannr'; did you mean 'banner'\?"):
+    with pytest.raises(UnknownColumn, match=r"no column 'bannr'\. Did you mean 'banner'\? Available: banner, words, "):
         table.read(["bannr"])
     for start, stop in [(-1, 2), (3, 2), (0, 6)]:
-        with pytest.raises(BadInput, match=f"rows {start} to {stop} were asked for; it has 5"):
+        with pytest.raises(BadInput, match=f"has 5 minibatches, got a range from {start} to {stop}"):
             table.read(start=start, stop=stop)
     with pytest.raises(BadInput, match="num_parsers must be at least 1, got 0"):
         table.read(options=ReadOptions(num_parsers=0))
     record = next(table.read(["price"]))
-    with pytest.raises(UnknownColumn, match="no column 'hit'; it was read with price"):
+    with pytest.raises(UnknownColumn, match=r"minibatch 0: no column 'hit' was read\. Available: price"):
         record["hit"]
 
 
-def test_a_row_over_the_limit_is_refused_with_its_column_sizes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minibatch_over_the_limit_is_rejected_with_its_column_sizes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(table_writer, "MAX_MINIBATCH_BYTES", 1000)
     with pytest.raises(
-        BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes; .*the largest columns: factors [\d,]+, "
+        BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes, .*Largest columns: factors [\d,]+, "
     ):
         make_table(store, 2)
 
 
-def test_a_row_that_is_small_only_when_compressed_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minibatch_that_is_small_only_when_compressed_is_rejected(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(table_writer, "MAX_MINIBATCH_MEMORY", 1000)
-    with pytest.raises(BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes of memory; .* 1,000, "):
+    with pytest.raises(BadInput, match=r"a minibatch of 300 examples takes [\d,]+ bytes of memory, .* 1,000\. "):
         make_table(store, 2)
 
 
@@ -387,21 +397,25 @@ def test_a_small_cell_that_claims_gigabytes_is_damaged_and_takes_no_memory(tmp_p
     payload = bytes(data[offset + 56 + padding : offset + size])
     head[48:56].view(np.uint64)[0] = hash_bytes(payload, seed)
     path.write_bytes(data)
-    with pytest.raises(CorruptData, match=r"row 5, column 'price': its cell (claims to be larger in memory|is cut)"):
+    with pytest.raises(CorruptData, match=r"minibatch 5, column 'price': its cell (claims more memory|is cut)"):
         list(table.read(["price"]))
 
 
-def test_a_row_that_claims_more_memory_than_any_may_is_damaged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minibatch_that_claims_more_memory_than_the_limit_is_damaged(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make_table(store, 5)
     monkeypatch.setattr(table_module, "MAX_MINIBATCH_MEMORY", 1000)
-    with pytest.raises(CorruptData, match=r"row 1 claims [\d,]+ bytes of memory; expected at most 1,000"):
+    with pytest.raises(CorruptData, match=r"minibatch 1 claims [\d,]+ bytes of memory, more than the limit of 1,000"):
         list(table.read())
 
 
-def test_the_public_names_are_there() -> None:
+def test_the_public_names_are_exported() -> None:
     assert samovar.open_table is open_table
     assert samovar.Bag is Bag
-    with pytest.raises(BadInput, match="expected int64 of rank 1 and int32"):
+    with pytest.raises(
+        BadInput, match=r"data must be int64 of rank 1 and data_len int32, got torch\.float32 of rank 1"
+    ):
         Bag(torch.zeros(3), torch.zeros(3, dtype=torch.int32))
 
 

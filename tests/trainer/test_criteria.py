@@ -1,5 +1,6 @@
-"""The mixed criterion: kinds and scales found or given, NaN masked, weights counted once."""
+"""MixedCriterion: kinds and scales found or given, NaN ignored, weights applied once."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -53,21 +54,23 @@ def test_weights_multiply_the_loss_once() -> None:
     assert criterion(output, target).item() == 30 / 4
     assert criterion(output, target, weights=torch.tensor([2.0, 0.0])).item() == 10 / 4
     assert criterion(output, target, weights=torch.tensor([[1.0, 0.0], [0.0, 2.0]])).item() == 33 / 4
-    with pytest.raises(BadInput, match=r"weights: found the shape \[2, 3\]"):
+    with pytest.raises(
+        BadInput, match=r"weights must have one number per example or per output, got the shape \[2, 3\]"
+    ):
         criterion(output, target, weights=torch.ones(2, 3))
 
 
-def test_whole_numbers_are_classes_and_their_weights_are_those_of_classes() -> None:
+def test_integers_are_classes_and_a_vector_of_weights_weighs_them() -> None:
     criterion = make(np.array([0, 1, 2, 1]))
     output, target = torch.zeros(2, 3), torch.tensor([2, 0])
     np.testing.assert_allclose(criterion(output, target).item(), np.log(3), rtol=1e-6)
     weighted = criterion(output, target, weights=torch.tensor([[0.0, 0.0, 4.0], [0.0, 5.0, 5.0]]))
     np.testing.assert_allclose(weighted.item(), 2 * np.log(3), rtol=1e-6)
-    with pytest.raises(BadInput, match="a target is 7"):
+    with pytest.raises(BadInput, match="got the class 7 as a target"):
         criterion(output, torch.tensor([7, 0]))
 
 
-def test_what_the_data_set_says_counts() -> None:
+def test_flags_and_scale_of_the_data_set_are_used() -> None:
     dataset = ArrayDataset(np.zeros((4, 1)), np.array([0.0, 1, 0, 1]))
     dataset.regression_flags = [1]  # type: ignore[attr-defined]  # a user's data set may have it
     dataset.scale = [0.25, 0.5]  # type: ignore[attr-defined]  # and this
@@ -76,7 +79,7 @@ def test_what_the_data_set_says_counts() -> None:
     assert (columns.kinds, columns.means, columns.stds) == ((1,), (0.25,), (0.5,))
 
 
-def test_images_have_one_kind_a_channel() -> None:
+def test_images_have_one_kind_per_channel() -> None:
     targets = torch.stack([torch.rand(6, 4, 4) + 1, (torch.rand(6, 4, 4) > 0.5).float()], 1)
     criterion = make(targets)
     assert criterion.columns is not None
@@ -84,37 +87,39 @@ def test_images_have_one_kind_a_channel() -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (2, 2), (8,)])
-def test_an_output_that_does_not_fit_is_named_with_its_shape(shape: tuple[int, ...]) -> None:
-    with pytest.raises(BadInput, match=r"net: its output has the shape .* change the last layer"):
+def test_an_output_that_does_not_fit_is_refused_with_its_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(
+        BadInput, match=rf"net: output of shape {re.escape(str(list(shape)))} does not fit .* Change the last layer"
+    ):
         MixedCriterion(regression_flags=[1, 1])(torch.zeros(shape), torch.zeros(4, 2))
 
 
-def test_a_column_can_be_flat() -> None:
+def test_a_single_column_needs_no_axis_of_its_own() -> None:
     criterion = MixedCriterion(regression_flags=[0])
     assert criterion(torch.zeros(3, 1), torch.tensor([1.0, 0, 1])).item() == pytest.approx(np.log(2))
     assert criterion.postproc(torch.zeros(3)).tolist() == [0.5] * 3
 
 
-def test_targets_are_never_scrambled_to_fit() -> None:
+def test_targets_are_never_reshaped_across_axes() -> None:
     criterion = MixedCriterion(regression_flags=[1])
-    with pytest.raises(BadInput, match=r"\[4, 2, 3\], the target \[4, 3, 2\]"):
+    with pytest.raises(BadInput, match=r"\[4, 2, 3\] does not fit a target of shape \[4, 3, 2\]"):
         criterion(torch.zeros(4, 2, 3), torch.zeros(4, 3, 2))
 
 
-def test_a_number_in_a_column_of_yes_or_no_is_refused() -> None:
+def test_a_number_in_a_yes_or_no_column_is_refused() -> None:
     criterion = MixedCriterion(regression_flags=[0])
-    with pytest.raises(BadInput, match=r"found 40 in a column of yes or no.*set regression_flags"):
+    with pytest.raises(BadInput, match=r"between 0 and 1, got 40\. .*set regression_flags"):
         criterion(torch.zeros(2, 1), torch.tensor([[0.0], [40.0]]))
 
 
 @pytest.mark.parametrize("label", [3, -1, -100])
-def test_a_class_that_the_net_has_no_output_for_is_named(label: int) -> None:
+def test_a_class_without_an_output_is_refused(label: int) -> None:
     criterion = make(np.array([0, 1, 2]))
     for weights in (None, torch.ones(2)):
-        with pytest.raises(BadInput, match=rf"has 3 outputs for classes, and a target is {label}; expected classes"):
+        with pytest.raises(BadInput, match=rf"outputs for the classes 0 to 2, got the class {label} as a target"):
             criterion(torch.zeros(2, 3), torch.tensor([0, label]), weights=weights)
 
 
-def test_two_classes_are_yes_or_no() -> None:
-    with pytest.raises(BadInput, match=r"regression_flags \[2\]; expected .* 0 for yes or no"):
+def test_two_classes_must_be_flagged_as_yes_or_no() -> None:
+    with pytest.raises(BadInput, match=r"regression_flags must be .* 0 for yes or no .* got \[2\]"):
         MixedCriterion(regression_flags=[2])

@@ -1,6 +1,6 @@
 import torch
 
-from samovar.trainer.lookahead import Clipped, Lookahead
+from samovar.trainer.lookahead import GradientClipping, Lookahead
 
 
 def make(start: float = 1.0) -> tuple[torch.nn.Parameter, Lookahead]:
@@ -18,13 +18,13 @@ def step(weight: torch.nn.Parameter, optimizer: Lookahead, count: int) -> list[f
     return values
 
 
-def test_slow_weights_go_half_of_the_way() -> None:
+def test_slow_weights_move_half_of_the_way() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0]))
     optimizer = Lookahead(torch.optim.SGD([weight], lr=1.0), num_steps=2, part=0.5)
     assert step(weight, optimizer, 2) == [0.0, -0.5 + 0.0]
 
 
-def test_a_restored_state_goes_on_to_the_same_bits() -> None:
+def test_a_restored_optimizer_continues_to_the_same_bits() -> None:
     weight, optimizer = make()
     straight = step(weight, optimizer, 12)
     first, one = make()
@@ -34,7 +34,7 @@ def test_a_restored_state_goes_on_to_the_same_bits() -> None:
     assert step(second, other, 6) == straight[6:]
 
 
-def test_a_reset_one_is_as_new() -> None:
+def test_after_a_reset_it_is_as_new() -> None:
     weight, optimizer = make()
     step(weight, optimizer, 4)
     optimizer.reset()
@@ -44,7 +44,7 @@ def test_a_reset_one_is_as_new() -> None:
 
 def test_gradients_are_clipped_before_the_step() -> None:
     weight = torch.nn.Parameter(torch.tensor([0.0]))
-    clipped = Clipped(Lookahead(torch.optim.SGD([weight], lr=1.0)), 0.5)
+    clipped = GradientClipping(Lookahead(torch.optim.SGD([weight], lr=1.0)), 0.5)
     weight.grad = torch.tensor([100.0])
     clipped.step()
     assert abs(weight.item() + 0.5) < 1e-4

@@ -1,4 +1,4 @@
-"""Both facades, killed in the middle of training, validation and saving, end as if nothing had happened."""
+"""Both facades, killed in training, validation or saving and resumed, end with the bits of a straight run."""
 
 import multiprocessing
 import os
@@ -26,7 +26,7 @@ PLACES = ("training", "validation", "saving")
 
 
 def kill_at(count: int) -> Callable[[], None]:
-    """A function that kills this process when it is called so often."""
+    """A function that kills this process at its call number `count`."""
     left = [count]
 
     def call() -> None:
@@ -38,13 +38,10 @@ def kill_at(count: int) -> Callable[[], None]:
 
 
 def arm(place: str | None) -> tuple[Callable[[], None], Callable[[], None]]:
-    """What to call in training and in validation; saving is armed here."""
+    """The functions to call in training and in validation; for saving, patch the writer."""
     nothing = kill_at(0)
     if place == "saving":
-        call, original = (
-            kill_at(4),
-            vars(snapshot)["write_checked"],
-        )  # the state of the third epoch is there, its manifest not
+        call, original = kill_at(4), vars(snapshot)["write_checked"]  # after the third state, before its manifest
 
         def write(*args: Any) -> Any:
             call()
@@ -67,7 +64,7 @@ class Net(nn.Module):
 
 
 class Noisy(torch.utils.data.Dataset[Any]):
-    """Draws from the global generators, as augmentations do."""
+    """Draws from the global generators, as augmentation does."""
 
     def __len__(self) -> int:
         return 60
@@ -80,7 +77,7 @@ class Noisy(torch.utils.data.Dataset[Any]):
 def train_trainer(folder: str, place: str | None) -> None:
     os.chdir(folder)
     torch.set_num_threads(1)
-    set_seed(os.getpid())  # a process draws its own; what counts is in the snapshot
+    set_seed(os.getpid())  # each process draws others; the snapshot decides
     trainer = PytorchTrainer(Net, [place], device="cpu")
     options: dict[str, Any] = {"n_epochs": 8, "n_best_nets": 2, "batch_size": 8, "patience": 6, "verbose": False}
     trainer.train(Noisy(), "m", seed=5, resume=True, snapshot_seconds=0, **options)
@@ -120,7 +117,7 @@ def run(target: Callable[[str, str | None], None], folder: Path, place: str | No
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All that must be the same."""
+    """Everything that must be the same."""
     found = {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -134,7 +131,9 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("target", [train_trainer, train_functional])
-def test_a_killed_run_ends_as_a_straight_one(quick_path: Path, target: Callable[[str, str | None], None]) -> None:
+def test_a_killed_run_ends_with_the_bits_of_a_straight_one(
+    quick_path: Path, target: Callable[[str, str | None], None]
+) -> None:
     assert run(target, quick_path / "straight", None) == 0
     expected = files_of(quick_path / "straight")
     assert any(name.endswith("model/arrays.safetensors") for name in expected)

@@ -1,4 +1,4 @@
-"""Real learning on the data that scikit-learn ships, beside its own models. `docs/one_call.md` has the numbers."""
+"""Scores on data that scikit-learn ships, beside its own models. `docs/one_call.md` has the numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,9 @@ def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (load_breast_cancer, 1, {"n_epochs": 15}, 0.94),
     ],
 )
-def test_classes(load: Any, num_outputs: int, options: dict[str, Any], least: float) -> None:
+def test_classes_are_learned_as_well_as_by_logistic_regression(
+    load: Any, num_outputs: int, options: dict[str, Any], least: float
+) -> None:
     x, x_test, y, y_test = parts_of(load(return_X_y=True))
     predictions = fit(x, y, num_outputs, **options).predict(x_test)
     classes = predictions.argmax(1) if num_outputs > 1 else predictions[:, 0] > 0.5
@@ -55,7 +57,7 @@ def test_classes(load: Any, num_outputs: int, options: dict[str, Any], least: fl
     assert accuracy >= baseline - 0.03
 
 
-def test_numbers() -> None:
+def test_numbers_are_learned_about_as_well_as_by_ridge() -> None:
     x, x_test, y, y_test = parts_of(load_diabetes(return_X_y=True))
     predictions = fit(x, y, 1, width=16, learning_rate=3e-3, n_best_nets=5).predict(x_test)
     error = float(((predictions[:, 0] - y_test) ** 2).mean())
@@ -66,11 +68,11 @@ def test_numbers() -> None:
     assert score > baseline - 0.1
 
 
-def test_numbers_and_classes_at_once() -> None:
+def test_numbers_and_classes_are_learned_at_once() -> None:
     x, y = load_breast_cancer(return_X_y=True)
-    features, size = x[:, 1:], np.log(x[:, 0])  # the mean radius is a number to be found, the diagnosis yes or no
+    features, size = x[:, 1:], np.log(x[:, 0])  # the mean radius is a number to predict, the diagnosis yes or no
     both = np.stack([size, y.astype(float)], 1)
-    both[::7, 0] = np.nan  # not known for some
+    both[::7, 0] = np.nan  # unknown for some
     x_train, x_test, y_train, y_test = parts_of((features, both))
     predictions = fit(x_train, y_train, 2).predict(x_test)
     known = ~np.isnan(y_test[:, 0])

@@ -1,12 +1,30 @@
+"""Predictions of finished and unfinished models, by hour or in parts, and after kills."""
+
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.training.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, run, run_well, write_table
+from tests.training.toys import (
+    FIRST,
+    HOUR,
+    OFFLINE,
+    ONLINE,
+    SCRIPT,
+    make_hours,
+    make_toy,
+    run,
+    run_well,
+    wait_while_running,
+    write_table,
+)
 
-from samovar.provenance.verify import Ended, run_in_child
-from samovar.results import open_directory
+from samovar.provenance.contract import compare, contract_of
+from samovar.provenance.verify import ChildExit, run_in_child, start_child
+from samovar.results import ResultDirectory, open_directory
+from samovar.results.snapshot import committed_snapshots
 from samovar.scoring.quality import draw, evaluations, is_measured, to_csv
+from samovar.store import LocalStore
 from samovar.testing.disks import KillingDisk
 from samovar.training.predict import FOLDER, PredictRequest, predict
 
@@ -17,7 +35,7 @@ def folder(quick_path: Path) -> Path:
     return quick_path
 
 
-def apply(request: PredictRequest) -> Ended:
+def apply(request: PredictRequest) -> ChildExit:
     return run_in_child(lambda: predict(request), request.out.parent / "predict.log")
 
 
@@ -43,7 +61,7 @@ def test_a_finished_model_predicts_hours_as_its_last_evaluation_did(folder: Path
     assert row["num_examples"] == 288
 
 
-def test_dates_choose_hours_and_a_rerun_does_nothing(folder: Path) -> None:
+def test_dates_select_hours_and_a_second_run_does_nothing(folder: Path) -> None:
     model = run_well(make_toy(folder, ONLINE))
     dates = {"start_date": "2021-01-01T01:00", "end_date": "2021-01-01T03:00"}
     request = PredictRequest(model, folder / "clicks", folder / "out", dates=dates)
@@ -53,11 +71,11 @@ def test_dates_choose_hours_and_a_rerun_does_nothing(folder: Path) -> None:
     assert refused.code == 2
     assert "belongs to another config" in refused.output
     nothing = PredictRequest(model, folder / "clicks", folder / "none", dates={"start_date": "2022-01-01T00:00"})
-    assert "and none of those that are asked for" in apply(nothing).output
+    assert "is between start_date and end_date. It has 2021-01-01T00:00 to 2021-01-01T03:00" in apply(nothing).output
     assert not (folder / "none").exists()
 
 
-def test_a_model_in_training_is_taken_as_its_newest_snapshot(folder: Path) -> None:
+def test_a_model_in_training_is_used_as_of_its_newest_snapshot(folder: Path) -> None:
     request = make_toy(folder, ONLINE)
     assert run(request, KillingDisk(500)).was_killed
     position = open_directory(request.out).load_model().position
@@ -80,7 +98,7 @@ def test_an_offline_table_is_predicted_in_parts_with_the_modules_that_the_script
     assert [len(rows) for rows in apply_well(PredictRequest(model, folder / "flat", folder / "out")).values()] == [32]
 
 
-def test_days_are_measured_on_all_their_predictions_and_drawn(folder: Path) -> None:
+def test_a_day_is_measured_on_all_its_predictions_and_drawn(folder: Path) -> None:
     rows = make_hours([2, 2, 2], FIRST + 22 * HOUR)
     write_table(folder / "night", rows, table_id="night")
     model = run_well(make_toy(folder, ONLINE, {
@@ -98,7 +116,7 @@ def test_days_are_measured_on_all_their_predictions_and_drawn(folder: Path) -> N
     assert (folder / "hours.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_day_without_rows_is_no_row(folder: Path) -> None:
+def test_a_day_without_rows_is_not_listed(folder: Path) -> None:
     write_table(folder / "evening", make_hours([2, 2], FIRST + 22 * HOUR), table_id="evening")
     conf = {"name": "log", "table": "evening", "shifts": [1], "keys": ["hit"]}
     change = {"train_data.table": "evening", "evaluation.eval_confs": [conf]}
@@ -115,9 +133,7 @@ def test_a_day_without_rows_is_no_row(folder: Path) -> None:
         ("torch.stack([output, -output], 1)", ["log"]),
     ],
 )
-def test_named_outputs_are_measured_one_by_one_and_lists_not_at_all(
-    folder: Path, outputs: str, names: list[str]
-) -> None:
+def test_named_outputs_are_measured_one_by_one_but_lists_are_not(folder: Path, outputs: str, names: list[str]) -> None:
     write_table(folder / "short", make_hours([2, 2]), table_id="short")
     conf = {"name": "log", "table": "short", "shifts": [1], "keys": ["hit"]}
     change = {"train_data.table": "short", "evaluation.eval_confs": [conf]}
@@ -129,7 +145,7 @@ def test_named_outputs_are_measured_one_by_one_and_lists_not_at_all(
     assert len({row["auc"] for row in days}) == 1
 
 
-def test_a_killed_prediction_goes_on_to_the_same_files(folder: Path) -> None:
+def test_a_killed_prediction_resumes_to_the_same_files(folder: Path) -> None:
     model = run_well(make_toy(folder, ONLINE))
     whole = apply_well(PredictRequest(model, folder / "clicks", folder / "whole", ["hit"], ["clicked"]))
     request = PredictRequest(model, folder / "clicks", folder / "killed", ["hit"], ["clicked"])
@@ -140,7 +156,32 @@ def test_a_killed_prediction_goes_on_to_the_same_files(folder: Path) -> None:
     assert logs[0] == logs[1]
 
 
-def test_the_features_are_those_of_the_training(folder: Path) -> None:
+def test_features_default_to_those_of_training(folder: Path) -> None:
     script = SCRIPT.replace('return ["ad", "price"]', 'return ["ad"]')
     model = run_well(make_toy(folder, ONLINE, {"train_data.features": ["ad", "price"], "evaluation": None}, script))
     assert len(apply_well(PredictRequest(model, folder / "clicks", folder / "out"))) == 3
+
+
+def test_a_killed_prediction_of_a_growing_table_ends_like_a_straight_one(quick_path: Path) -> None:
+    folder = quick_path
+    write_table(folder / "clicks", make_hours([3, 2, 2, 4]))
+    drawing = SCRIPT.replace("torch.sigmoid, policies", "draw, policies").replace(
+        "def build", "def draw(output):\n    return torch.sigmoid(output) + torch.rand(1)\n\n\ndef build"
+    )
+    model = run_well(make_toy(folder, ONLINE, {"evaluation": None}, drawing))
+    request = PredictRequest(model, folder / "clicks", folder / "straight", ["hit"], snapshot_seconds=0)
+    assert run_in_child(lambda: predict(request), folder / "log").code == 0
+    killed = replace(request, out=folder / "killed")
+    child = start_child(lambda: predict(killed), folder / "log")
+    wait_while_running(child, lambda: _num_snapshots(killed.out) >= 2)
+    assert child.wait(0).was_killed
+    write_table(folder / "clicks", make_hours([1], FIRST + 4 * HOUR))
+    ended = run_in_child(lambda: predict(killed), folder / "log")
+    assert ended.code == 0, ended.output
+    assert compare(contract_of(request.out), contract_of(killed.out)) == []
+    assert len(list((killed.out / FOLDER).iterdir())) == 4
+
+
+def _num_snapshots(out: Path) -> int:
+    names = committed_snapshots(ResultDirectory(LocalStore(out)).store) if out.exists() else []
+    return names[0].number if names else 0

@@ -1,17 +1,18 @@
-"""Small click tables, a dense model, and runs in forked children for tests of training."""
+"""Small click tables, a dense model, and training runs in forked children."""
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.waiting import wait_until
 
 from samovar.config import merge
-from samovar.provenance.verify import Child, Ended, run_in_child, start_child
+from samovar.provenance.verify import Child, ChildExit, run_in_child, start_child
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 from samovar.store.disk import Disk
@@ -97,19 +98,19 @@ def build(params):
 
 
 def make_minibatch(number: int, hour: int | None, size: int = 32) -> Minibatch:
-    """Random, the same for the same number; clicks depend on the ad."""
-    chance = np.random.Generator(np.random.Philox(key=number))
-    ads = chance.zipf(1.5, size).astype(np.uint64) % np.uint64(1000)
-    lengths = chance.integers(0, 4, size).astype(np.int32)
-    clicked = (chance.random(size) < 0.1 + 0.5 * (ads % 3 == 0)).astype(np.float32)
+    """Random rows, the same for the same number. Clicks depend on the ad."""
+    generator = np.random.Generator(np.random.Philox(key=number))
+    ads = generator.zipf(1.5, size).astype(np.uint64) % np.uint64(1000)
+    lengths = generator.integers(0, 4, size).astype(np.int32)
+    clicked = (generator.random(size) < 0.1 + 0.5 * (ads % 3 == 0)).astype(np.float32)
     users = [None if index % 5 == 4 else f"user {index}" for index in range(size)]
     return Minibatch(
         hour,
         size,
         {
             "ad": Ids(ads, np.ones(size, np.int32)),
-            "words": Ids(chance.integers(0, 100, int(lengths.sum()), np.uint64), lengths),
-            "price": chance.standard_normal(size).astype(np.float32),
+            "words": Ids(generator.integers(0, 100, int(lengths.sum()), np.uint64), lengths),
+            "price": generator.standard_normal(size).astype(np.float32),
             "clicked": clicked,
             "hit": pa.array(np.arange(size) + number * 1000, pa.int64()),
             "user": pa.array(users, pa.string()),
@@ -118,7 +119,7 @@ def make_minibatch(number: int, hour: int | None, size: int = 32) -> Minibatch:
 
 
 def make_hours(batches: Sequence[int], first: int = FIRST, number: int = 0) -> list[Minibatch]:
-    """So many minibatches in each hour; 0 makes an hour without rows."""
+    """The given number of minibatches in each hour; 0 makes an hour without rows."""
     made: list[Minibatch] = []
     for offset, count in enumerate(batches):
         for _ in range(count):
@@ -134,7 +135,7 @@ def write_table(
     table_id: str = "clicks",
     compression: str = "zstd",
 ) -> Path:
-    """A table, or with another call one version more of it."""
+    """Write a table, or add a version to an existing one."""
     store = LocalStore(path)
     before = open_table(store) if store.attributes().values.get("version") else None
     version, first_row = (before.version + 1, before.num_minibatches) if before else (1, 0)
@@ -167,25 +168,25 @@ ONLINE: dict[str, Any] = {
 def make_toy(
     folder: Path, config: Mapping[str, Any], change: Mapping[str, Any] | None = None, script: str = SCRIPT
 ) -> Request:
-    """A request in a folder, where the table `clicks` may lie."""
+    """A request in a folder, next to the table `clicks`."""
     (folder / "config.json").write_text(json.dumps(merge(config, change or {})))
     (folder / "script.py").write_text(script)
     return make_request(folder / "config.json", folder / "script.py", out=folder / "model")
 
 
 def changed(request: Request, out: str, change: Mapping[str, Any] | None = None) -> Request:
-    """The same in another directory, with other keys."""
+    """The same run in another directory, with changed keys."""
     return replace(request, out=request.folder / out, tree=merge(request.tree, change or {}))
 
 
-def _load_ahead() -> None:
-    """Once, instead of once a child."""
+def _preload() -> None:
+    """Import it once, not in every child."""
     importlib.import_module("torch._dynamo")
 
 
-def run(request: Request, disk: Disk | None = None) -> Ended:
-    """In a forked child, so that it may be killed, and leaves no threads, seeds or modules behind."""
-    _load_ahead()
+def run(request: Request, disk: Disk | None = None) -> ChildExit:
+    """Train in a forked child, which may be killed and leaves no threads, seeds or modules behind."""
+    _preload()
     return run_in_child(lambda: train(replace(request, disk=disk)), request.folder / "child.log")
 
 
@@ -200,6 +201,16 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 
 
 def start(request: Request) -> Child:
-    """The same, without waiting for its end."""
-    _load_ahead()
+    """Start a run without waiting for its end."""
+    _preload()
     return start_child(lambda: train(request), request.folder / "child.log")
+
+
+def wait_while_running(child: Child, condition: Callable[[], bool]) -> None:
+    """Wait for a condition; fail if the child ends first."""
+
+    def check() -> bool:
+        assert child.poll() is None
+        return condition()
+
+    wait_until(check, "the child reaches the condition")

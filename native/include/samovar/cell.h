@@ -4,10 +4,10 @@
 //    4  1  format, 1
 //    5  1  layout: 0 dense, 1 ids, 2 distinct ids, 3 opaque bytes
 //    6  1  codec of the payload: 0 none, 1 zstd, 2 lz4 block
-//    7  1  dense: 1 = float32; distinct ids: bytes a position (1, 2, 4); else 0
-//    8  1  ids and distinct ids: bytes a length (1, 2, 4), or 0: every length is one, and none is stored
+//    7  1  dense: 1 = float32; distinct ids: bytes per position (1, 2, 4); else 0
+//    8  1  ids and distinct ids: bytes per length (1, 2, 4), or 0: every length is one, and none is stored
 //    9  1  rank of the shape, 1 to 3 (opaque: 0)
-//   10  1  zero bytes between the header and the payload, so that the payload lies aligned in its file
+//   10  1  number of zero bytes between the header and the payload, which align the payload in its file
 //   11  1  0
 //   12  12 the shape, three u32, 0 beyond the rank: of the tensor, or of a bag's lengths
 //   24  8  number of ids; dense and opaque: 0
@@ -17,9 +17,9 @@
 //   48  8  XXH64 of the stored payload, seeded with the XXH64 (seed 0) of bytes 0 to 48 with byte 10 as 0
 //   56     padding, then the payload:
 //            dense          the items, row-major
-//            ids            u64 a id, then the lengths
-//            distinct ids   u64 a distinct id in order of first sight, then a position an id, then the lengths
-//            opaque         whatever the caller gave
+//            ids            u64 per id, then the lengths
+//            distinct ids   u64 per distinct id in order of first occurrence, a position per id, then the lengths
+//            opaque         the caller's bytes
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,8 @@ struct Packing {
     int level;
 };
 
-// Each appends one cell, without padding: who knows where in a file it will stand sets byte 10 and inserts zeros.
+// Each appends one cell without padding. The caller, which knows the cell's place in a file, sets byte 10 and inserts
+// the zeros.
 void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& shape, const Packing& packing);
 void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, const int32_t* lengths,
                 const Shape& shape, const Packing& packing);
@@ -70,12 +71,12 @@ public:
     size_t cell;
 };
 
-// Where a part of a decoded cell lies: in its section of the arena, or, not copied, in the source.
+// The place of a part of a decoded cell: in its section of the arena or, not copied, in the source.
 struct Part {
     size_t at = 0;  // items from the start of the section, or of the source
     size_t size = 0;
     bool is_mapped = false;
-    size_t piece = 0;  // which piece of its section it is, or which of the section's mapped pieces
+    size_t piece = 0;  // its number among the section's pieces, or among the section's mapped pieces
 };
 
 struct DecodedCell {
@@ -92,9 +93,9 @@ struct CellPlace {
     uint64_t size;
 };
 
-// Items of one type: those in the arena end to end, piece after piece, and those that stay in the source.
+// Items of one type: the pieces in the arena, end to end, and the pieces that stay in the source.
 struct Section {
-    std::vector<size_t> sizes;  // items a piece
+    std::vector<size_t> sizes;  // items per piece
     size_t num_items = 0;
     size_t at = 0;  // bytes from the arena's start
     std::vector<std::pair<size_t, size_t>> mapped;  // first item and the one after the last, counted in the source
@@ -105,17 +106,17 @@ struct Section {
 struct Arena {
     Section words, ints, floats, bytes;
     size_t size_bytes = 0;
-    void lay_out();  // puts section after section
+    void lay_out();  // places one section after the other
 };
 
-// Decodes cells of one buffer: the constructor checks every header and plans the arena, `run` fills it. Both throw
-// CellError. What a checksum lets through is still checked: no cell makes anybody read outside its parts.
-// `are_checked` says that the same bytes had the right checksums before: then a cell that stays where it lies is only
-// brought into memory, so that who uses it does not wait for the disk.
+// Decodes the cells of one buffer: the constructor checks every header and plans the arena, `run` fills it. Both throw
+// CellError. A right checksum is not trusted: no cell can cause a read outside its parts.
+// `are_checked` says that the same bytes passed their checksums before: then a cell that stays in the source is only
+// paged in, so that its user does not wait for the disk.
 class CellDecoder {
 public:
-    // A cell that would make the arena larger than `max_bytes` lies about itself: small cells can claim any size.
-    // Unless it `may_map`, no cell stays where it lies: the arena has them all.
+    // A cell that would make the arena larger than `max_bytes` is damaged: a small cell can claim any size.
+    // Unless `may_map`, no cell stays in the source: all are copied to the arena.
     CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells, size_t max_bytes,
                 bool may_map = true);
 

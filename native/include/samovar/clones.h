@@ -1,5 +1,5 @@
 // SAMOVAR_CLONED marks a hot loop that is compiled for several x86-64 levels; the loader picks the best one.
-// Every clone gives the same bits: no contraction, and no sum whose order depends on the vector width.
+// All clones give the same bits: no contraction, and no sum whose order depends on the vector width.
 #pragma once
 
 #if defined(SAMOVAR_CLONES) && defined(__x86_64__)
@@ -8,9 +8,9 @@
 #define SAMOVAR_CLONED
 #endif
 
-// Into a clone, so that it is compiled for each level too.
+// Forces inlining into a clone, so that the function is compiled for each level too.
 #define SAMOVAR_INLINE inline __attribute__((always_inline))
 
-// Before a loop over a row: rows do not overlap, and a short loop of known length must become vectors, not sixteen
-// scalar copies of its body.
+// Before a loop over an embedding row: rows do not overlap, and a short loop of known length must become vectors, not
+// sixteen scalar copies of its body.
 #define SAMOVAR_VECTOR _Pragma("GCC ivdep") _Pragma("GCC unroll 1")

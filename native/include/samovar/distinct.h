@@ -1,4 +1,5 @@
-// The distinct words of a list in order of first sight, and where each one went. The hash table fits the L2 cache.
+// The distinct words of a list in order of first occurrence, and the place of each word among them. The hash table of a
+// usual minibatch fits into the L2 cache.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace samovar {
 
 class Distinct {
 public:
-    // `distinct` has room for n words. positions[i] is the place of words[i] in it. Gives how many there are.
+    // `distinct` has room for n words; positions[i] is the place of words[i] in it. Returns how many are distinct.
     size_t find(const uint64_t* words, size_t n, uint64_t* distinct, uint32_t* positions);
 
 private:

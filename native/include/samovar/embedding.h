@@ -1,10 +1,11 @@
 // Hash tables of many features: one call looks up and pools all bags of a step, one call updates all their rows.
+// Everywhere in native/, "row" means embedding row: [weights | optimizer state] of one id.
 //
 //   lookup   check every bag -> per table: distinct ids -> rows (probe, insert, reset, stamp) -> pool its features
-//   update   per table: sum the gradients of each distinct id in order -> one optimizer step a row
+//   update   per table: sum the gradients of each distinct id in order -> one optimizer step per row
 //
 // A table is the unit of work; a table with many ids is split by parts of its index and by ranges of its bags.
-// No split changes an order of sums, so any number of threads gives the same bits.
+// No split changes the order of a sum, so any number of threads gives the same bits.
 #pragma once
 
 #include <atomic>
@@ -21,13 +22,13 @@
 
 namespace samovar {
 
-// A bag that does not add up; thrown before any table has changed.
+// A bag whose parts do not fit together; thrown before any table has changed.
 struct BadBag : std::invalid_argument {
     BadBag(size_t feature, const std::string& what) : std::invalid_argument(what), feature(feature) {}
     size_t feature;
 };
 
-// One feature of a call. With positions, `ids` are distinct and every one of them occurs.
+// One feature of a call. With positions, `ids` are distinct and each of them occurs.
 struct FeatureInput {
     size_t table = 0;
     bool is_mean = false;
@@ -41,7 +42,7 @@ struct FeatureInput {
     size_t out_stride = 0;
 };
 
-// What a lookup found, kept for the update. Its rows stay where they are until a sweep frees some.
+// What a lookup found, kept for the update. Its rows stay in place until a sweep frees some.
 class Lookup {
 public:
     size_t num_features() const noexcept { return features_.size(); }
@@ -70,7 +71,7 @@ private:
     std::vector<TableUse> tables_;
 };
 
-// Gradients of a lookup's outputs, one a feature; null for a feature that got none.
+// Gradients of a lookup's outputs, one per feature; null for a feature without a gradient.
 struct Pending {
     const Lookup* lookup;
     std::vector<const float*> gradients;
@@ -86,13 +87,13 @@ public:
     std::unique_ptr<Lookup> lookup(const std::vector<FeatureInput>& inputs, uint32_t clock, bool is_training,
                                    unsigned threads);
     void update(const std::vector<Pending>& pending, const RowStep& step, unsigned threads);
-    // Brings what the next lookup of these ids will read into the cache. Changes nothing; any thread may call it.
+    // Brings what the next lookup of these ids reads into the cache. Changes nothing; any thread may call it.
     void prefetch(const std::vector<FeatureInput>& inputs) const;
 
-    // Frees the expired rows of all tables, or of one shard of each; gives how many.
+    // Frees the expired rows of a range of shards of all tables; returns their number.
     size_t sweep(uint32_t clock, unsigned first_shard, unsigned last_shard, unsigned threads);
 
-    // The rows of each table that are not expired.
+    // The number of rows of each table that are not expired.
     std::vector<size_t> count_live(uint32_t clock, unsigned threads) const;
 
     size_t num_tables() const noexcept { return tables_.size(); }
@@ -100,10 +101,10 @@ public:
     OptimizerKind kind(size_t number) const { return tables_.at(number)->kind; }
     uint32_t ttl(size_t number) const { return tables_.at(number)->ttl; }
     uint64_t skipped(size_t number) const { return tables_.at(number)->skipped.load(); }
-    // Changes whenever any row may have: what was listed before is then out of date.
+    // Changes whenever a row may have changed: earlier listings are then out of date.
     uint64_t version() const noexcept { return version_.load(); }
 
-    // An empty table with rows for this optimizer, to be filled and then put in the old one's place.
+    // An empty table with rows for this optimizer, to be filled and then passed to `replace`.
     std::unique_ptr<HashTable> make_table(size_t number, OptimizerKind kind) const;
     void replace(size_t number, std::unique_ptr<HashTable> rows, OptimizerKind kind, uint64_t skipped);
 

@@ -1,4 +1,4 @@
-// All files below a folder with what tells a changed one: one system call a file, where Python needs ten times as long.
+// All files below a folder, with stamps that show a change: one system call per file, ten times faster than Python.
 // Reads no file's content.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace samovar {
 struct FileList {
     std::string names;           // paths below the folder, end to end, in the order of their bytes
     std::vector<int64_t> ends;   // where each of them ends
-    std::vector<int64_t> stamps; // for each: size, mtime, ctime (both in nanoseconds), inode
-    std::vector<std::string> odd; // what is neither a file nor a folder: a link to a folder or to nothing, a socket
+    std::vector<int64_t> stamps; // of each file: size, mtime, ctime (both in nanoseconds), inode
+    std::vector<std::string> odd; // neither file nor folder: a link to a folder, a dangling link, a socket
 };
 
 constexpr int NUM_STAMPS = 4;

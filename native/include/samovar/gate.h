@@ -1,4 +1,4 @@
-// A door for work that must not go on after an end: who closes it waits for those inside, and nobody comes in later.
+// A gate around work that must not continue after a close: `close` waits for the visits inside and admits no more.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,7 @@ namespace samovar {
 
 class Gate {
 public:
-    // Inside as long as it lives. Throws std::runtime_error when the gate is closed.
+    // Inside the gate while it exists. Throws std::runtime_error when the gate is closed.
     class Visit {
     public:
         explicit Visit(Gate& gate) : gate_(gate) {

@@ -1,6 +1,6 @@
-// XXH64 of bytes, integers and strings. Knows nothing of what the values mean, and nothing of Python.
+// XXH64 of bytes, integers and strings. Knows neither what the values mean nor Python.
 //
-// These values never change: ids, splits, shards and checksums in every file format are made of them.
+// These values never change: ids, splits, shards and checksums in every file format depend on them.
 // The algorithm is the public XXH64; all sums and products are modulo 2^64, words little-endian.
 //
 //   size >= 32   lanes = [seed + P1 + P2, seed + P2, seed, seed - P1]
@@ -21,7 +21,7 @@
 #include <cstdint>
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "samovar: words are read as they lie in memory, so the machine must be little-endian"
+#error "samovar: words are read in the machine's byte order, which must be little-endian"
 #endif
 
 namespace samovar {
@@ -66,11 +66,11 @@ void hash_strings(const int32_t* offsets, const uint8_t* data, size_t n, uint64_
 void hash_strings(const int64_t* offsets, const uint8_t* data, size_t n, uint64_t seed,
                   uint64_t* out) noexcept;
 
-// Throws std::invalid_argument unless the n + 1 offsets start at 0 or later, never fall, and end in the data.
+// Throws std::invalid_argument unless the n + 1 offsets start at 0 or later, never decrease, and end within the data.
 void check_offsets(const int32_t* offsets, size_t n, size_t size_bytes);
 void check_offsets(const int64_t* offsets, size_t n, size_t size_bytes);
 
-// hash_bytes of everything that was handed to update, for data that never lies in memory as a whole.
+// hash_bytes of everything passed to update, for data that is never in memory as a whole.
 class Hasher {
 public:
     explicit Hasher(uint64_t seed) noexcept;

@@ -1,12 +1,12 @@
-// id -> row of floats, with a life span for every id. Knows nothing of bags, gradients or optimizers.
+// id -> embedding row ("row" from here on), with a time to live. Knows no bags, gradients or optimizers.
 //
 //   mix(id)   part (8 bits) | home bucket (as many bits as the part needs) | ...
 //   part      buckets of one cache line each: 4 x (id, row + 2, stamp); a full bucket overflows into the next
 //   shard     32 parts: the unit in which a table is stored. The function id -> shard is part of the format
-//   rows      apart, in chunks that never move: [weights | optimizer state]
+//   rows      separate, in chunks that never move: [weights | optimizer state]
 //
-// One miss finds an id, its row's number and its stamp; the next one is the row itself. A part grows alone, and the
-// parts grow at different loads, so that no step waits for a whole table. Parts may be changed by different threads.
+// One cache miss finds an id, its row number and its stamp; a second one fetches the row. Each part grows on its own,
+// at a load of its own, so that no step waits for a whole table to grow. Different threads may change different parts.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ void init_weights(uint64_t seed, uint64_t id, float scale, float* weights, size_
 
 struct HashCounters {
     uint64_t rows = 0;      // in memory now, expired ones too
-    uint64_t inserted = 0;  // the rest: since the table was made
+    uint64_t inserted = 0;  // this and the next three: since the table was created
     uint64_t reset = 0;
     uint64_t freed = 0;
     uint64_t missed = 0;
@@ -47,7 +47,7 @@ public:
     static constexpr unsigned PART_BITS = 8;
     static constexpr unsigned PARTS = 1u << PART_BITS;
     static constexpr unsigned SHARDS = 8;
-    static constexpr uint32_t NEVER = UINT32_MAX;  // a ttl that nothing outlives
+    static constexpr uint32_t NEVER = UINT32_MAX;  // a ttl with which no row expires
     static constexpr size_t MAX_WIDTH = 512 * 3 + 1;
 
     struct Settings {
@@ -68,16 +68,16 @@ public:
 
     // Training: the row of each id that belongs to the range; inserted if new, reset if expired, stamped.
     void find_or_insert(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range, float** rows);
-    // Frozen: the row of each id, or `missing`. Gives how many were missing or expired.
+    // Frozen: the row of each id, or `missing`. Returns the number of ids that were missing or expired.
     size_t find(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, float* missing, float** rows) const;
-    // The stamp beside each row; used by those who look inside.
+    // The stamp of each id, 0 if it is missing; for inspection.
     void stamps(const uint64_t* ids, size_t n, uint32_t* stamps) const;
     void prefetch(const uint64_t* ids, size_t n) const;
     void count_missed(size_t n) noexcept { missed_.fetch_add(n, std::memory_order_relaxed); }
 
-    // Frees the expired rows of a range of parts; gives how many.
+    // Frees the expired rows of a range of parts; returns their number.
     size_t sweep(uint32_t clock, uint32_t ttl, PartRange range);
-    // Of each age (clock - stamp) up to `ages` - 1 how many rows there are; the last cell has all older ones.
+    // The number of rows of each age (clock - stamp) up to `ages` - 1; the last count includes all older ones.
     void count_ages(uint32_t clock, uint64_t* counts, size_t ages) const;
 
     struct Entry {
@@ -85,17 +85,17 @@ public:
         uint32_t row;
         uint32_t stamp;
     };
-    // The rows of a shard that are not expired: how many, and which, in the order of the index or by id.
+    // The rows of a shard that are not expired: their number, and the rows in the order of the index or by id.
     size_t count(unsigned shard, uint32_t clock, uint32_t ttl) const;
     std::vector<Entry> list(unsigned shard, uint32_t clock, uint32_t ttl, bool sorted) const;
     float* row(const Entry& entry) const noexcept { return rows_.at(entry.row); }
-    // Room for n more rows at once.
+    // Makes room for n more rows at once.
     void reserve(size_t n);
-    // A row from elsewhere; false if the id is there already.
+    // Adds a row with the given content; false if the id exists.
     bool insert(uint64_t id, uint32_t stamp, const float* row);
 
     HashCounters counters() const;
-    // How the counters go on after a load.
+    // The counters to continue from after a load.
     void restore(uint64_t inserted, uint64_t reset, uint64_t freed, uint64_t missed);
 
 private:
@@ -110,7 +110,7 @@ private:
         Bucket* bucket;
         unsigned number;
     };
-    // What a lookup or an insertion reads of a part, half a cache line.
+    // The fields of a part that a lookup or an insertion reads: half a cache line.
     struct alignas(32) Part {
         Bucket* buckets = nullptr;
         uint64_t inserted = 0;
@@ -120,18 +120,18 @@ private:
         uint8_t log2 = 0;
         bool has_free_rows = false;
     };
-    // Rows that were taken and not yet given to an id. New rows lie in the order of their first use, so that the
-    // popular ones share pages; only who works on other parts at the same time takes rows of its own.
+    // Rows that were taken and not yet given to an id. New rows are in the order of their first use, so that popular
+    // ones share pages; only threads that work on other parts at the same time take blocks of their own.
     struct Fresh {
         uint32_t next = 0, end = 0;
     };
-    // The rest of a part.
+    // The rarely used fields of a part.
     struct Rare {
         uint64_t reset = 0, freed = 0;
         std::vector<uint32_t> free_rows;
-        Fresh fresh;  // of the range that begins with this part
+        Fresh fresh;  // for the range that starts with this part
     };
-    // All parts of one size. Memory goes back a huge page at a time, when the last part has left it.
+    // All parts of one size. Memory is returned one huge page at a time, when the last part has left it.
     struct Level {
         Pages pages;
         unsigned parts = 0;

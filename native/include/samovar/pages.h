@@ -1,6 +1,6 @@
 // Zeroed memory. A large piece comes straight from the system, on huge pages: a table of 26 million rows is read at
-// random, and with small pages each read would also wait for the page tables. A small piece comes from the heap: to map
-// and unmap one stops all threads for a moment, and young tables grow often.
+// random, and with small pages each read would also wait for the page tables. A small piece comes from the heap:
+// mapping and unmapping stops all threads for a moment, and young tables grow often.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ constexpr size_t HUGE_PAGE_BYTES = size_t{2} << 20;
 class Pages {
 public:
     Pages() = default;
-    // Throws std::bad_alloc. With `lazy` the memory is committed a small page at a time, on first touch.
+    // Throws std::bad_alloc. With `lazy` the memory is committed one small page at a time, on first touch.
     explicit Pages(size_t bytes, bool lazy = false);
     ~Pages();
     Pages(Pages&& other) noexcept;
@@ -21,7 +21,7 @@ public:
 
     // Commits a part of a lazy piece at once, which is cheaper than a page fault for each of its pages.
     void commit(size_t offset, size_t bytes) noexcept;
-    // Gives a part of a large piece back; it reads as zeros again.
+    // Returns a part of a large piece to the system; it reads as zeros again.
     void release(size_t offset, size_t bytes) noexcept;
 
     uint8_t* data() const noexcept { return data_; }

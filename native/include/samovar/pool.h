@@ -1,4 +1,4 @@
-// Blocks of memory that are used again, so that a minibatch's arena costs no page faults. Thread-safe.
+// Blocks of memory that are reused, so that a minibatch's arena costs no page faults. Thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Rows to pooled outputs, and gradients of outputs back to gradients of rows. Sums in the order of the bag.
+// Embedding rows to pooled outputs, and gradients of outputs back to gradients of rows. Sums in the order of the bag.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ struct Bags {
     bool is_mean;
 };
 
-// out[b] = sum or mean of the bag's rows, for bags [first, last); `start` is the place of the first one's positions.
+// out[b] = sum or mean of the bag's rows, for bags [first, last); `start` is the place of the first bag's positions.
 void pool_bags(const Bags& bags, size_t first, size_t last, size_t start, float* const* rows, size_t dim, float* out,
                size_t out_stride);
 
-// gradients[u] += what each occurrence of u got, for u in [low, high); gradients[low] is at `gradients`.
-// `remap` may be null: else position p means row remap[p]. `touched` may be null.
+// gradients[u] += the gradient of each occurrence of u, for u in [low, high); gradients[low] is at `gradients`.
+// Unless `remap` is null, position p means row remap[p]. `touched` may be null.
 void reduce_bags(const Bags& bags, const float* grad, size_t grad_stride, const uint32_t* remap, size_t dim,
                  size_t low, size_t high, float* gradients, uint8_t* touched);
 

@@ -1,5 +1,5 @@
-// Optimizers as functions over a row: [weights | state] and a gradient in, the same row out.
-// Knows no tables. Every result has the same bits for any vector width.
+// Optimizers as functions over an embedding row: [weights | state] and a gradient in, the updated row out.
+// Knows no tables. Results have the same bits for any vector width.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ constexpr size_t state_width(OptimizerKind kind, size_t dim) {
     switch (kind) {
         case OptimizerKind::ADAGRAD: return dim;          // sums of squares
         case OptimizerKind::ROWWISE_ADAGRAD: return 1;    // sum of mean squares
-        case OptimizerKind::ADAM: return 2 * dim + 1;     // m | v | the row's own steps
+        case OptimizerKind::ADAM: return 2 * dim + 1;     // m | v | number of the row's own steps
         default: return 0;
     }
 }
@@ -25,12 +25,12 @@ struct RowStep {
     float eps = 0;
     double beta1 = 0, beta2 = 0;  // Adam only
     float weight_decay = 0;
-    float clip_value = 0;  // both clips: 0 is no clip
+    float clip_value = 0;  // both clips: 0 means no clipping
     float clip_norm = 0;
 };
 
-// Updates `n` rows from gradients that lie end to end, dim floats each (they are changed). `touched` may be null;
-// else rows whose byte is 0 are left alone. A row whose gradient is not finite is left alone too; gives their number.
+// Updates `n` rows from gradients that are end to end, dim floats each (they are overwritten). Unless `touched` is
+// null, rows whose byte is 0 are left alone. So is a row whose gradient is not finite; returns the number of those.
 size_t update_rows(const RowStep& step, size_t dim, float* const* rows, float* gradients, const uint8_t* touched,
                    size_t n);
 

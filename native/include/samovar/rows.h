@@ -1,4 +1,4 @@
-// Rows of floats that never move: chunks of memory, rows handed out by number. Thread-safe where it says so.
+// Embedding rows as floats that never move: chunks of memory, rows addressed by number. Thread-safe where it says so.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ private:
     size_t stride_;  // floats from one row to the next
     unsigned shift_;
     uint32_t mask_;
-    Pages directory_;  // the chunks' addresses: a place that does not move while other threads read it
+    Pages directory_;  // the chunks' addresses; does not move while other threads read it
     std::mutex mutex_;
     std::vector<Pages> chunks_;
     uint64_t next_ = 0;

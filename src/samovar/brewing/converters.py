@@ -1,10 +1,10 @@
-"""One converter a column: a stretch of an Arrow column in, one value of a minibatch out. Knows no engine, no files
-and no batches; all work is done on whole columns, never row by row.
+"""One converter per column: the rows of a minibatch as an Arrow array in, one value out. Knows no engine and no
+files; works on whole arrays, never row by row.
 
     categorical   int, [int], [[int]]      Ids, lengths [B], [B], [B, L]        the last level is a bag
     unravelled    [int], [[int]]           Ids, lengths [B, L], [B, L, K]       the last level is a sequence
-    hashed        str, [str], [[str]]      as categorical, of the hashes
-    text          str                      as categorical of the list of its tokens' hashes
+    hashed        str, [str], [[str]]      like categorical, with hashes as ids
+    text          str                      like categorical, with the hashes of its tokens as a list
     real          number, [n], [[n]]       float32 [B], [B, L], [B, L, K]
     key           anything single-valued   the Arrow array itself
 """
@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from samovar.brewing.ragged import Ragged, as_numpy, count_in_each, depth_of, longest, spread, unnest
+from samovar.brewing.arrays import Ragged, as_numpy, count_in_each, depth_of, longest, spread, unnest
 from samovar.brewing.text import tokens
 from samovar.errors import BadInput
 from samovar.native import hash_array
 from samovar.tables.schema import ColumnSchema, Ids, Kind, Value
 
 Locate = Callable[[int], str]
-"""Where the n-th row of a stretch comes from, for messages."""
+"""Where row n of an array comes from, for messages."""
 
 
 def _locate_by_number(row: int) -> str:
@@ -34,31 +34,32 @@ def _locate_by_number(row: int) -> str:
 
 @dataclass(frozen=True)
 class Converter(ABC):
-    """What becomes of one column."""
+    """What one column becomes."""
 
     column: str
     """Its name in the source."""
     source_type: pa.DataType
     kind: ClassVar[Kind]
-    is_of_texts: ClassVar[bool] = False
-    """Whether its values are texts even where they look like numbers."""
+    reads_texts: ClassVar[bool] = False
+    """Whether values are texts even where they look like numbers."""
 
     @property
     def name(self) -> str:
-        """Its name in the table."""
+        """Its name in the tensor table."""
         return self.column
 
     @property
     @abstractmethod
     def rank(self) -> int:
-        """Dimensions of a bag's lengths, or of the tensor."""
+        """Number of dimensions of a bag's lengths, or of the tensor."""
 
     @property
     def schema(self) -> ColumnSchema:
         return ColumnSchema(self.name, self.kind, self.rank, str(self.source_type))
 
     @abstractmethod
-    def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Value: ...
+    def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Value:
+        """The value of one minibatch. `locate` names a row in errors."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class UnravelledConverter(Converter):
             return Ids(np.zeros(0, np.uint64), np.zeros((len(array), 0), np.int32))
         ragged = unnest(array)
         ones = np.ones(len(ragged.values), np.int32)
-        if ragged.values.null_count > 0:  # keeps its place in the sequence, as an empty bag
+        if ragged.values.null_count > 0:  # it keeps its place in the sequence, as an empty bag
             ones[as_numpy(ragged.values.is_null())] = 0
         lengths = ones
         for level in reversed(ragged.lengths):
@@ -99,7 +100,7 @@ class HashedConverter(Converter):
     """A string is an id: its XXH64 with seed 0, forever."""
 
     kind = "categorical"
-    is_of_texts = True
+    reads_texts = True
 
     @property
     def rank(self) -> int:
@@ -113,10 +114,10 @@ class HashedConverter(Converter):
 
 @dataclass(frozen=True)
 class TextConverter(Converter):
-    """A text is a bag of its words, word pairs or n-grams of characters; see `samovar.brewing.text`."""
+    """A text is a bag of its words, runs of words or n-grams of characters; see `samovar.brewing.text`."""
 
     kind = "categorical"
-    is_of_texts = True
+    reads_texts = True
     rank = 1
     words: int | None = None
     ngrams: int | None = None
@@ -132,7 +133,7 @@ class TextConverter(Converter):
 class RealConverter(Converter):
     kind = "real"
     shape: tuple[int, ...] | None = None
-    """Of one example; None: the first row of each stretch that is not null tells it."""
+    """Of one row. None: that of the first row of each minibatch that is not null."""
 
     @property
     def rank(self) -> int:
@@ -147,7 +148,7 @@ class RealConverter(Converter):
         if all(is_null is None for is_null in ragged.nulls):
             return values.reshape(len(array), *shape)
         for lengths, width in zip(reversed(ragged.lengths), reversed(shape), strict=True):
-            values = spread(values, lengths, width)  # null lists of any level become zeros
+            values = spread(values, lengths, width)  # null lists of every level become zeros
         return values
 
     def _refuse_other_lengths(self, ragged: Ragged, level: int, shape: tuple[int, ...], locate: Locate) -> None:
@@ -158,15 +159,15 @@ class RealConverter(Converter):
         if not is_wrong.any():
             return
         item = row = int(is_wrong.argmax())
-        found = f"a list of {lengths[item]}"
+        found = f"a list of length {lengths[item]}"
         if level > 0:
             ends = np.cumsum(ragged.lengths[0])
             row = int(np.searchsorted(ends, item, side="right"))
-            found = f"lists of {lengths[ends[row] - ragged.lengths[0][row] : ends[row]].tolist()}"
+            found = f"lists of lengths {lengths[ends[row] - ragged.lengths[0][row] : ends[row]].tolist()}"
         expected = "lists of ".join(f"{width} " for width in shape)
         raise BadInput(
-            f"{locate(row)}: column {self.column!r}: found {found}, expected {expected}numbers as in other rows: real "
-            "values make a dense tensor: pad or cut the lists, or make the whole list null"
+            f"{locate(row)}: column {self.column!r} has {found}, but other rows have {expected}numbers. Real values "
+            "make a dense tensor: pad or cut the lists, or make the whole list null"
         )
 
 
@@ -185,13 +186,13 @@ class KeyConverter(Converter):
 
 
 def _to_bags(ragged: Ragged) -> Ids:
-    """Lengths of the last level, laid out in rows where there is a level above it."""
+    """The lengths of the last level, one row of them per list of the level above."""
     values = ragged.values
     data = _to_ids(values)
     counts = ragged.lengths[-1] if ragged.lengths else np.ones(len(values), np.int64)
     if len(data) < len(values):
-        is_there = as_numpy(values.is_valid())
-        counts = count_in_each(is_there, counts) if ragged.lengths else is_there
+        is_valid = as_numpy(values.is_valid())
+        counts = count_in_each(is_valid, counts) if ragged.lengths else is_valid
     lengths = counts.astype(np.int32)
     for level in reversed(ragged.lengths[:-1]):
         lengths = spread(lengths, level, longest(level))
@@ -199,7 +200,7 @@ def _to_bags(ragged: Ragged) -> Ids:
 
 
 def _to_ids(values: pa.Array) -> NDArray[np.uint64]:
-    """The 64 bits of each value that is not null; a negative one is sign-extended."""
+    """The 64 bits of each value that is not null; negative values are sign-extended."""
     if pa.types.is_null(values.type):
         return np.zeros(0, np.uint64)
     if values.null_count > 0:

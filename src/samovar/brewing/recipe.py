@@ -1,59 +1,75 @@
-"""The recipe of a tensor table: the config of `samovar brew`. Knows its keys and what they exclude; opens no files.
-
-Sizes as people write them.
-"""
+"""The recipe of a tensor table: the config of `samovar brew`. Knows its keys and which of them exclude each other;
+opens no files."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import (
+    ByteSize,
+    Field,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
-from samovar.brewing.columns import Factors, find_repeated
-from samovar.brewing.order import Clock, Order
+from samovar.brewing.clock import Clock
+from samovar.brewing.columns import NO_COLUMNS, Factors, find_repeated
+from samovar.brewing.order import Order
 from samovar.brewing.text import MAX_RUN
 from samovar.config import Schema
 from samovar.errors import ConfigError
 from samovar.hours import parse_range
 from samovar.tables.cell import Compression
 
-_UNITS = {"": 1, "B": 1}
-_UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)}
-_UNITS |= {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
+_SIZE = re.compile(r"\s*\d+(\.\d+)?\s*[a-zA-Z]*\s*")  # ByteSize itself ignores what follows: to it, "2,5GB" is 2
 
 
-def parse_size(size: str | int | None) -> int | None:
-    """Bytes: a number, or a text such as '2GB' (10**9) or '512MiB' (2**20)."""
-    if size is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", str(size).strip())
-    units = {unit.upper(): factor for unit, factor in _UNITS.items()}
-    if found is None or found[2].upper() not in units or float(found[1]) == 0:
-        raise ConfigError(f"memory_limit: found {size!r}, expected bytes or a text such as '2GB' or '512MiB': mend it")
-    return int(float(found[1]) * units[found[2].upper()])
+def _check_size(value: Any, parse: ValidatorFunctionWrapHandler) -> int:
+    try:
+        size = int(parse(value))
+    except ValidationError:
+        size = 0
+    if size == 0 or isinstance(value, bool) or (isinstance(value, str) and not _SIZE.fullmatch(value)):
+        raise ValueError("expected a number of bytes or a size such as '2GB' or '512MiB'")
+    return size
+
+
+MemorySize = Annotated[ByteSize, WrapValidator(_check_size)]
+
+
+def parse_memory_limit(size: str | int | None) -> int | None:
+    """Bytes of a size such as '2GB' (10**9) or '512MiB' (2**20), for callers without a recipe."""
+    try:
+        return TypeAdapter(MemorySize | None).validate_python(size)
+    except ValidationError as error:
+        raise ConfigError(f"memory_limit: {error.errors()[0]['ctx']['error']}, got {size!r}") from None
 
 
 class TextOptions(Schema):
     words: Annotated[int, Field(ge=1, le=MAX_RUN)] | None = None
-    """Words, and runs of up to so many neighbouring words."""
+    """Words, and runs of up to this many neighbouring words."""
     ngrams: Annotated[int, Field(ge=1, le=MAX_RUN)] | None = None
-    """Runs of so many characters."""
+    """Runs of this many characters."""
     lower: bool = True
-    """Whether capitals count as small letters."""
+    """Whether upper and lower case are the same."""
 
     @model_validator(mode="after")
-    def _ask_for_something(self) -> Self:
+    def _require_tokens(self) -> Self:
         if self.words is None and self.ngrams is None:
-            raise ValueError('asks for no tokens, expected "words" or "ngrams": give one of them')
+            raise ValueError('give "words" or "ngrams"')
         return self
 
 
 class ShuffleOptions(Schema):
     seed: int = Field(default=0, ge=0, lt=2**64)
-    """Another seed, another order."""
+    """Each seed gives another order."""
 
 
 class RecipeTable(Schema):
-    """A source, and what becomes of its columns."""
+    """A source, and what its columns become."""
 
     source: str | tuple[str, ...]
     """Paths or globs of Parquet, CSV, JSON lines or Arrow files, relative to the recipe."""
@@ -64,11 +80,11 @@ class RecipeTable(Schema):
     unravelled_categorical_factors: tuple[str, ...] = ()
     """Lists of ids whose last level is a sequence."""
     hashed_factors: tuple[str, ...] = ()
-    """Strings or lists of them: each is an id by its hash."""
+    """Strings or lists of them: the hash of each is an id."""
     text_factors: dict[str, TextOptions] = Field(default_factory=dict)
     """Texts, as bags of words or n-grams."""
     keys: tuple[str, ...] = ()
-    """Single values that are kept as they are; they may repeat factors."""
+    """Single values that are kept as they are; a key may also be a factor."""
 
     @property
     def factors(self) -> Factors:
@@ -86,39 +102,39 @@ class RecipeTable(Schema):
         for problem in find_repeated(self.factors):
             raise ValueError(problem)
         if not self.factors.columns:
-            raise ValueError("no factors and no keys, expected at least one column: fill categorical_factors")
+            raise ValueError(NO_COLUMNS)
         return self
 
 
 class Recipe(RecipeTable):
     result: str | None = None
-    """Directory of the table, relative to the recipe; the recipe's name without its ending when absent."""
+    """Directory of the table, relative to the recipe. Default: the recipe's name without its suffix."""
     time_field: str | None = None
-    """Column of the rows' time; without it the table is an offline one, in the order of its source."""
+    """Column with the time of each row. Without it the table is offline, in the order of its source."""
     time_unit: Literal["seconds", "milliseconds", "timestamp"] | None = None
-    """Inferred from the type and the size of the numbers when absent."""
+    """Default: inferred from the type and the size of the numbers."""
     timezone: str | None = None
-    """Of timestamps and dates that name none; UTC when absent."""
+    """Time zone of timestamps and dates that have none. Default: UTC."""
     start_date: str | None = None
     """First hour that is taken."""
     end_date: str | None = None
-    """First hour that is not taken any more."""
+    """First hour after `start_date` that is not taken."""
     datetime_format: str | None = None
-    """Of start_date and end_date; ISO when absent."""
+    """Format of start_date and end_date. Default: ISO."""
     granularity: PositiveInt = 300
-    """Seconds of a granule, counted from the start of the hour."""
+    """Seconds per granule, counted from the start of the hour."""
     batch_size: PositiveInt = 1024
-    """Rows of a minibatch; the last one of an hour may be shorter, one with a pivot longer."""
+    """Rows per minibatch. The last one of an hour may be shorter; with a pivot they may be longer."""
     pivot_column: str | None = None
-    """Rows with one value of it in a granule stay together in a minibatch."""
+    """Rows of a granule with the same value stay together in one minibatch."""
     stability_column: str | None = None
-    """Orders the rows of a group; joined tables need it to tell rows apart."""
+    """Orders the rows of a group; joined tables need it to distinguish rows."""
     tables: tuple[RecipeTable, ...] = ()
     """More tables with exactly the same rows, joined one to one."""
-    memory_limit: str | PositiveInt | None = None
-    """Bytes, or a text such as 2GB: what sorting may use."""
+    memory_limit: MemorySize | None = None
+    """Bytes that sorting may use, or a size such as 2GB."""
     shuffle: ShuffleOptions | None = None
-    """Order of an offline table."""
+    """Shuffles the rows of an offline table."""
     compression: str = "zstd"
     """zstd, zstd:3, lz4 or none."""
 
@@ -135,13 +151,12 @@ class Recipe(RecipeTable):
 
     @property
     def hours(self) -> tuple[int | None, int | None]:
-        """The range of hours, half-open."""
+        """The half-open range of hours."""
         return parse_range(self.start_date, self.end_date, self.datetime_format, self.timezone)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         try:
-            parse_size(self.memory_limit)
             Compression.parse(self.compression)
             _ = self.hours
         except ConfigError as error:
@@ -155,15 +170,11 @@ class Recipe(RecipeTable):
         problems = []
         for name in ("time_unit", "timezone", "start_date", "end_date", "datetime_format", "granularity"):
             if name in self.model_fields_set and getattr(self, name) is not None and not is_online:
-                problems.append(f"{name} stands without time_field, expected both: name the column, or remove {name}")
+                problems.append(f"{name} needs time_field")
         if self.shuffle is not None and is_online:
-            problems.append(
-                "shuffle stands beside time_field; a table is sorted by time or shuffled: remove one of them"
-            )
+            problems.append("shuffle and time_field exclude each other: a table is shuffled or sorted by time")
         if self.tables and not is_online and self.pivot_column is None:
-            problems.append("tables of an offline recipe are joined by pivot_column, which is missing: name it")
+            problems.append("tables without time_field need pivot_column to be joined by")
         if self.stability_column is not None and not is_online and self.pivot_column is None:
-            problems.append(
-                "stability_column orders rows of a group, but pivot_column is missing: name it, or remove it"
-            )
+            problems.append("stability_column needs time_field or pivot_column")
         return problems

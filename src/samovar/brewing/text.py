@@ -1,7 +1,7 @@
-"""Texts to bags of 64-bit hashes: words, runs of words, n-grams of characters. Knows no tables and no recipes.
+"""Texts as bags of 64-bit hashes: words, runs of words, n-grams of characters. Knows no tables and no recipes.
 
-A word is a letter or digit and the letters, digits and marks after it; everything else only parts words.
-`native/include/samovar/text.h` says it to the last byte, so that it can be written again in another language.
+A word is a letter or digit and the letters, digits and marks after it; everything else separates words.
+`native/include/samovar/text.h` defines it to the last byte, so that it can be implemented in another language.
 """
 
 import pyarrow as pa
@@ -16,20 +16,32 @@ MAX_RUN = 16
 def tokens(
     array: pa.Array | pa.ChunkedArray, words: int | None = None, ngrams: int | None = None, lower: bool = True
 ) -> pa.LargeListArray:
-    """One list of hashes a text, in the order of the text; null stays null, a text without words gives none.
+    """Hash the words and n-grams of each text, in the order of the text.
 
-    `words=2` asks for all words, then all pairs of neighbours, and so on up to `words`. `ngrams=3` asks for every
-    three characters in a row of the text whose words stand one space apart; a shorter text is one n-gram.
-    `lower` lower-cases character by character; it is not full case folding. A single word has the hash
-    that `native.hash_array` gives to a string of that text.
+    A single word has the hash that `native.hash_array` gives to the same string.
+
+    Args:
+        array: Strings, plain or dictionary-encoded.
+        words: Take every run of 1 to `words` neighbouring words: all words first, then all pairs, and so on.
+        ngrams: Take every run of `ngrams` characters of the text with one space between words. A shorter text is one
+            n-gram.
+        lower: Lower-case character by character, which is not full case folding.
+
+    Returns:
+        One list of hashes per text. A null stays null; a text without words gives an empty list.
+
+    Raises:
+        BadInput: Neither `words` nor `ngrams` is given, one is out of range, or `array` has no strings.
+
+    Example:
+        >>> tokens(pa.array(["Green tea", None]), words=1)
     """
     _check_run("words", words)
     _check_run("ngrams", ngrams)
     if words is None and ngrams is None:
-        raise BadInput("text tokens: found neither words nor ngrams; expected at least one: give words=1 or ngrams=3")
+        raise BadInput("text tokens: give words or ngrams, for example words=1 or ngrams=3")
     if not isinstance(array, pa.Array | pa.ChunkedArray):
-        found = type(array).__name__
-        raise BadInput(f"text tokens: found {found}; expected an Arrow array: wrap the texts in pyarrow.array")
+        raise BadInput(f"text tokens: expected an Arrow array, got {type(array).__name__}; use pyarrow.array(...)")
     _check_text(array.type)
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     lists = [_tokenize(chunk, words, ngrams, lower) for chunk in chunks if len(chunk) > 0]
@@ -42,16 +54,13 @@ def _check_run(name: str, length: int | None) -> None:
     if length is None:
         return
     if not isinstance(length, int) or isinstance(length, bool) or not 1 <= length <= MAX_RUN:
-        raise BadInput(
-            f"text tokens: found {name}={length!r}; expected a whole number from 1 to {MAX_RUN}: "
-            "choose one, or leave it out"
-        )
+        raise BadInput(f"text tokens: {name} must be an integer from 1 to {MAX_RUN}, got {length!r}")
 
 
 def _check_text(kind: pa.DataType) -> None:
     leaf = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(leaf) or types.is_large_string(leaf) or types.is_string_view(leaf)):
-        raise BadInput(f"text tokens: found a column of type {kind}; expected strings: cast it to string first")
+        raise BadInput(f"text tokens: expected strings, got an array of {kind}; cast it to string first")
 
 
 def _tokenize(chunk: pa.Array, words: int | None, ngrams: int | None, lower: bool) -> pa.LargeListArray:

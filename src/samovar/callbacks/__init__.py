@@ -1,11 +1,17 @@
-"""What runs between URIs: snapshots, ttl, evaluation, logs, progress, rules that stop. Knows no configs."""
+"""What runs between URIs: schedules, stop rules, evaluation, logs, progress, snapshots. Knows no config.
+
+The seam is `samovar.Callback`; each class here is one. `samovar train` calls them at a URI's end in this order:
+ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot.
+"""
 
 from samovar.callbacks.best_nets import BestNets
-from samovar.callbacks.clock import PolicyClock, Snapshotter, TtlFilter
 from samovar.callbacks.evaluation import EvaluationJob, FinalEvaluation, LaggedEvaluation
 from samovar.callbacks.logs import MetricsLog, TensorBoard, TimingLog
 from samovar.callbacks.progress import Progress
-from samovar.callbacks.stopping import Countdown, EarlyStop, NanGuard, Plateau, RateFactor, Restarts, Signals, StopFile
+from samovar.callbacks.schedule import Countdown, EarlyStop, Plateau, PolicyClock, RateFactor, Restarts
+from samovar.callbacks.snapshots import Snapshotter
+from samovar.callbacks.stopping import NanGuard, Signals, StopFile
+from samovar.callbacks.ttl import TtlFilter
 
 __all__ = [
     "BestNets",

@@ -1,41 +1,53 @@
-"""`logs/metrics.jsonl`: what was learned and how good it is, a line a URI and a line an evaluation. No clock here:
-a run that was killed writes the same bytes.
+"""The logs of a run. They read the run and change nothing.
 
-{"kind": "train", "uri": 3, "name": "2021-01-01T03:00", "num_batches": …, "num_examples": …, "loss": …, "policies": {…}}
-{"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
-    with "output" where a model has several, a line each
+logs/metrics.jsonl                 what was learned and how good it is: one line per URI and one per evaluation.
+                                   It contains no times, so a run that was killed writes the same bytes
 
-Numbers that a callback put into `run.metrics` stand in the line of their URI, as "metrics": {…}.
+    {"kind": "train", "uri": 3, "name": "2021-01-01T03:00", "loss": …, "policies": {…}, "metrics": {…}}
+    {"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
+                                   one line per output, with "output", if a model has several
 
-`logs/timing.jsonl`: when and how fast, and what depends on when expired rows are freed. Never compared.
+logs/timing.jsonl                  times and speeds, and the memory of hash tables, which depends on when expired
+                                   embedding rows are freed. It is never compared
+logs/tensorboard/events.tfevents   the numbers of the metrics log, one step per URI. Until the run is finished they are
+                                   in logs/tensorboard/events/, one segment per snapshot; TensorBoard shows both
 
-`logs/tensorboard/events.tfevents`: the numbers of the metrics log as TensorBoard draws them, a step a URI.
-
-Until the finish it is a segment a snapshot, in `logs/tensorboard/events/`: `tensorboard --logdir DIR/logs` shows both.
+To log a number of your own, put it into `run.metrics` in a callback: `run.metrics["weight_norm"] = 1.5`.
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from samovar.hours import show_hour
 from samovar.results import OpenResult
 from samovar.results.artifacts import EVENTS_LOG, METRICS_LOG, TIMING_LOG
-from samovar.results.event_file import scalar_record, version_record
+from samovar.results.event_file import ScalarWriter
 from samovar.runner import Callback, Run
 
 
 class MetricsLog(Callback):
+    """Writes `logs/metrics.jsonl`: one line per URI and one per evaluation.
+
+    Args:
+        result: The open result directory.
+        has_training: Whether to write a line per URI; a prediction has only evaluations.
+
+    Example:
+        >>> Runner(pool, loader, [MetricsLog(result)]).run(run, uris)
+    """
+
     def __init__(self, result: OpenResult, has_training: bool = True) -> None:
         self._result = result
         self._has_training = has_training
         self._ids_before: dict[str, int] = {}
 
     def on_uri_begin(self, run: Run) -> None:
-        self._ids_before = count_new_ids(run)
+        self._ids_before = _count_new_ids(run)
 
     def on_uri_end(self, run: Run) -> None:
         if self._has_training:
@@ -57,10 +69,10 @@ class MetricsLog(Callback):
         values = {name: _plain(each.value) for name, each in run.policies.items() if hasattr(each, "value")}
         if values:
             line["policies"] = values
-        if metrics := metrics_of(run):
+        if metrics := _metrics_of(run):
             line["metrics"] = metrics
         if run.hash_tables:
-            new = count_new_ids(run)
+            new = _count_new_ids(run)
             line["new_ids"] = {name: count - self._ids_before.get(name, 0) for name, count in new.items()}
             live: Counter[str] = Counter()
             for tables in run.hash_tables:
@@ -69,24 +81,26 @@ class MetricsLog(Callback):
         return line
 
     def _append_evaluations(self, run: Run) -> None:
-        for measured in evaluations_of(run):
+        for measured in _evaluations_of(run):
             self._result.append(METRICS_LOG, {"kind": "evaluation", "uri": run.next_uri - 1, **measured})
 
 
-def evaluations_of(run: Run) -> list[dict[str, Any]]:
-    """What an evaluation has left for the logs; a callback's number may have that name too."""
+def _evaluations_of(run: Run) -> list[dict[str, Any]]:
+    """What an evaluation left for the logs. A callback of the user may use the name for a number."""
     measurements = run.metrics.get("evaluation")
     return measurements if isinstance(measurements, list) else []
 
 
-def metrics_of(run: Run) -> dict[str, int | float]:
-    """The numbers that callbacks have left."""
+def _metrics_of(run: Run) -> dict[str, int | float]:
+    """The numbers that callbacks left for the logs."""
     return {name: number for name, value in run.metrics.items() if (number := _plain(value)) is not None}
 
 
-def count_new_ids(run: Run) -> dict[str, int]:
-    """New and revived ids so far: together they do not depend on when expired rows are freed. Tables of one name, of
-    several embeddings, count together."""
+def _count_new_ids(run: Run) -> dict[str, int]:
+    """New and revived ids so far, by table. Their sum does not depend on when expired embedding rows are freed.
+
+    Tables of the same name in several embeddings are counted together.
+    """
     counts: Counter[str] = Counter()
     for tables in run.hash_tables:
         for name, counters in tables.counters().items():
@@ -95,7 +109,7 @@ def count_new_ids(run: Run) -> dict[str, int]:
 
 
 def _plain(number: Any) -> Any:
-    """A number as JSON can hold it; None for what is no finite number."""
+    """A number that JSON can hold; None for anything else, NaN and infinity included."""
     if isinstance(number, bool | int):
         return number
     try:
@@ -106,28 +120,37 @@ def _plain(number: Any) -> Any:
 
 
 class TimingLog(Callback):
+    """Writes `logs/timing.jsonl`: one line per URI.
+
+    Args:
+        result: The open result directory.
+        clock: Seconds since 1970.
+
+    Example:
+        >>> Runner(pool, loader, [TimingLog(result)]).run(run, uris)
+    """
+
     def __init__(self, result: OpenResult, clock: Callable[[], float] = time.time) -> None:
         self._result = result
         self._clock = clock
-        self._begun = clock()
-        self._trained = self._begun
+        self._began_at = self._trained_at = clock()
 
     def on_uri_begin(self, run: Run) -> None:
-        self._begun = self._trained = self._clock()
+        self._began_at = self._trained_at = self._clock()
 
     def on_batch_end(self, run: Run) -> None:
-        self._trained = self._clock()
+        self._trained_at = self._clock()
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None
         now = self._clock()
-        examples, train_seconds = sum(run.uri_examples), self._trained - self._begun
+        examples, train_seconds = sum(run.uri_examples), self._trained_at - self._began_at
         line: dict[str, Any] = {
             "uri": run.uri.number,
             "name": run.uri.name,
             "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
             "train_seconds": round(train_seconds, 6),
-            "callback_seconds": round(now - self._trained, 6),
+            "callback_seconds": round(now - self._trained_at, 6),
             "examples_per_second": round(examples / train_seconds, 1) if train_seconds > 0 else None,
         }
         for tables in run.hash_tables:
@@ -141,34 +164,43 @@ _QUALITIES = ("loss", "auc", "log_loss", "calibration")
 
 
 class TensorBoard(Callback):
+    """Writes the numbers of the metrics log for TensorBoard: `tensorboard --logdir MODEL/logs`.
+
+    Args:
+        result: The open result directory.
+        clock: Seconds since 1970.
+
+    Example:
+        >>> Runner(pool, loader, [TensorBoard(result)]).run(run, uris)
+    """
+
     def __init__(self, result: OpenResult, clock: Callable[[], float] = time.time) -> None:
-        self._result = result
-        self._clock = clock
+        self._writer = ScalarWriter(partial(result.append_bytes, EVENTS_LOG), clock)
 
     def on_run_begin(self, run: Run) -> None:
         if run.next_uri == 0:
-            self._result.append_bytes(EVENTS_LOG, version_record())
+            self._writer.begin()
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None
-        step = run.uri.number
-        self._scalar("train/loss", step, run.mean_loss)
-        for name, policy in run.policies.items():
-            self._scalar(f"policies/{name}", step, getattr(policy, "value", None))
-        for name, value in metrics_of(run).items():
-            self._scalar(f"metrics/{name}", step, value)
-        self._evaluations(run, step)
+        self._writer.write(run.uri.number, [*run_scalars(run, _metrics_of(run)), *_evaluation_scalars(run)])
 
     def on_run_end(self, run: Run) -> None:
-        self._evaluations(run, max(run.next_uri - 1, 0))
+        self._writer.write(max(run.next_uri - 1, 0), _evaluation_scalars(run))
 
-    def _evaluations(self, run: Run, step: int) -> None:
-        for measured in evaluations_of(run):
-            output = f" {measured['output']}" if "output" in measured else ""
-            lag = f" +{measured['shift']}h" if "shift" in measured else ""
-            for quality in _QUALITIES:
-                self._scalar(f"{quality}/{measured['name']}{output}{lag}", step, measured.get(quality))
 
-    def _scalar(self, tag: str, step: int, value: Any) -> None:
-        if isinstance(value, int | float):
-            self._result.append_bytes(EVENTS_LOG, scalar_record(tag, step, float(value), self._clock()))
+def run_scalars(run: Run, metrics: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The curves that every run has, as (tag, value)."""
+    yield "train/loss", run.mean_loss
+    for name, policy in run.policies.items():
+        yield f"policies/{name}", getattr(policy, "value", None)
+    for name, value in metrics.items():
+        yield f"metrics/{name}", value
+
+
+def _evaluation_scalars(run: Run) -> Iterator[tuple[str, Any]]:
+    for measured in _evaluations_of(run):
+        output = f" {measured['output']}" if "output" in measured else ""
+        lag = f" +{measured['shift']}h" if "shift" in measured else ""
+        for quality in _QUALITIES:
+            yield f"{quality}/{measured['name']}{output}{lag}", measured.get(quality)

@@ -1,4 +1,4 @@
-"""Where a run is, for people: a bar on a terminal, a plain line every few seconds elsewhere. Changes nothing."""
+"""Shows how far a run is: a bar on a terminal, a plain line every few seconds elsewhere. Changes nothing."""
 
 import time
 from collections.abc import Callable
@@ -12,10 +12,24 @@ from rich.progress import Progress as Bar
 from samovar.runner import Callback, Run
 
 _LINE_SECONDS = 10.0
+_BAR_SECONDS = 0.2
 
 
 class Progress(Callback):
-    """Hour or epoch, rows a second, loss, time left, age of the snapshot."""
+    """Shows the hour or epoch, examples per second, loss, time left, and the age of the snapshot.
+
+    The bar is drawn while its `with` block runs.
+
+    Args:
+        num_uris: How many URIs the run has; None if it has no last one.
+        snapshot_age: Returns the age of the newest snapshot in seconds; None shows no age.
+        console: Where to show it; by default standard error.
+        clock: Seconds that only increase.
+
+    Example:
+        >>> with Progress(uris.count) as progress:
+        ...     Runner(pool, loader, [progress]).run(run, uris)
+    """
 
     def __init__(
         self,
@@ -29,7 +43,7 @@ class Progress(Callback):
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._clock = clock
         self._bar: Bar | None = None
-        self._begun = self._told = clock()
+        self._began_at = self._shown_at = clock()
         self._examples_before = 0
 
     def __enter__(self) -> Self:
@@ -47,34 +61,37 @@ class Progress(Callback):
             self._bar.stop()
 
     def on_run_begin(self, run: Run) -> None:
-        self._begun = self._clock()
+        self._began_at = self._clock()
         self._examples_before = run.num_examples
         if run.next_uri > 0:
-            self._console.print(f"going on at URI {run.next_uri}", markup=False)
+            self._console.print(f"continuing at URI {run.next_uri}", markup=False)
 
     def on_batch_end(self, run: Run) -> None:
-        if self._bar is not None and self._clock() - self._told > 0.2:
-            self._show(run)
+        if self._bar is not None and self._clock() - self._shown_at > _BAR_SECONDS:
+            self._update_bar(run)
 
     def on_uri_end(self, run: Run) -> None:
         if self._bar is not None:
-            self._show(run)
-        elif self._clock() - self._told >= _LINE_SECONDS or run.next_uri == self._num_uris:
-            self._told = self._clock()
-            assert run.uri is not None
-            of = f" of {self._num_uris}" if self._num_uris is not None else ""
-            self._console.print(f"{run.uri.name} (URI {run.next_uri}{of}): {self._facts(run)}", markup=False)
+            self._update_bar(run)
+        elif self._clock() - self._shown_at >= _LINE_SECONDS or run.next_uri == self._num_uris:
+            self._print_line(run)
 
-    def _show(self, run: Run) -> None:
+    def _update_bar(self, run: Run) -> None:
         assert self._bar is not None
         assert run.uri is not None
-        self._told = self._clock()
+        self._shown_at = self._clock()
         self._bar.update(
             self._bar.task_ids[0], completed=run.next_uri, description=run.uri.name, facts=self._facts(run)
         )
 
+    def _print_line(self, run: Run) -> None:
+        assert run.uri is not None
+        self._shown_at = self._clock()
+        of = f" of {self._num_uris}" if self._num_uris is not None else ""
+        self._console.print(f"{run.uri.name} (URI {run.next_uri}{of}): {self._facts(run)}", markup=False)
+
     def _facts(self, run: Run) -> str:
-        seconds = max(self._clock() - self._begun, 1e-9)
+        seconds = max(self._clock() - self._began_at, 1e-9)
         facts = [f"{(run.num_examples - self._examples_before) / seconds:,.0f} examples/s"]
         if run.mean_loss is not None:
             facts.append(f"loss {run.mean_loss:.5f}")

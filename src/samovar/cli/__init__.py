@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. All work is done in the rooms above."""
+"""The command line: parse, call the library, print."""
 
 from samovar.cli.entry import main
 

@@ -1,65 +1,140 @@
-"""The `samovar` command: its options, its commands, and how an error ends it.
+"""The table of commands. A command's module is imported when the command is used: `samovar --help` imports none."""
 
-Exit codes: 0 done, 1 failure, 2 the user's mistake, 75 stopped and resumable, 130 and 143 interrupted.
-"""
-
-import sys
-from collections.abc import Callable
-from importlib.metadata import version
-from typing import Annotated
+from collections import UserDict
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
-from samovar.cli.audit import audit
-from samovar.cli.brew import brew
-from samovar.cli.chain import chain
-from samovar.cli.checksum import checksum
-from samovar.cli.clone import clone
-from samovar.cli.console import open_notes
-from samovar.cli.diff import diff
-from samovar.cli.embeddings import embeddings
-from samovar.cli.experiment import experiment
-from samovar.cli.ls import ls
-from samovar.cli.metrics import metrics
-from samovar.cli.plot import plot
-from samovar.cli.predict import predict
-from samovar.cli.queue import queue
-from samovar.cli.replay import replay
-from samovar.cli.run import run
-from samovar.cli.show import show
-from samovar.cli.table import table
-from samovar.cli.train import train
-from samovar.cli.tree import tree
-from samovar.cli.verify_resume import verify_resume
-from samovar.cli.why import why
-from samovar.cli.worker import worker
-from samovar.errors import SamovarError, Stopped
-from samovar.signals import how_to_continue
+HELP = "Train PyTorch models on tables of any size, without ever losing a step."
+
+
+class Panel(NamedTuple):
+    """One box of `samovar --help`."""
+
+    title: str
+    module: str
+    """Of `samovar.cli`, with one function per command."""
+    commands: dict[str, str]
+    """Each command's line of help: the first line of its docstring. A test compares them."""
+
+
+PANELS = (
+    Panel(
+        "Tables",
+        "tables",
+        {
+            "brew": "Turn raw rows into a tensor table of ready minibatches.",
+            "table": "Show the columns, hours and sizes of a tensor table.",
+        },
+    ),
+    Panel(
+        "Training",
+        "training",
+        {
+            "train": "Train a model, or resume one that was stopped or killed.",
+            "predict": "Apply a model to a table and write its predictions.",
+            "metrics": "Show AUC, log-loss and calibration by hour or day.",
+            "embeddings": "Show the hash tables of a model: sizes and ages of ids.",
+            "verify-resume": "Check that a training run survives kills bit for bit.",
+        },
+    ),
+    Panel(
+        "Your own stages",
+        "stages",
+        {
+            "run": "Run a script of your own: its main(params, out).",
+            "chain": "Show what results were made from, and what is stale.",
+            "why": "Explain why a result is stale.",
+        },
+    ),
+    Panel(
+        "Compare runs",
+        "runs",
+        {
+            "ls": "List runs with their state, age and latest metrics.",
+            "show": "Show the state, sources, sizes and config of a result.",
+            "diff": "Show the keys in which configs differ.",
+            "clone": "Copy a config with changes, under the next free name.",
+            "plot": "Plot the metrics of many runs, finished or not.",
+            "tree": "Draw similar configs close together, as a dendrogram.",
+        },
+    ),
+    Panel(
+        "Verify results",
+        "verify",
+        {
+            "audit": "Check that finished results have not changed.",
+            "replay": "Rebuild a result and compare it bit for bit.",
+            "checksum": "Compute one SHA-256 of a folder and list what changed.",
+        },
+    ),
+    Panel(
+        "Many configs",
+        "queue",
+        {
+            "experiment": "Run many variants of one config and collect one table.",
+            "worker": "Run the jobs of a queue, one after another.",
+            "queue": "Manage a queue of configs, each run exactly once.",
+        },
+    ),
+)
+_MODULES = {name: panel.module for panel in PANELS for name in panel.commands}
+
+
+class _LoadedOnUse(UserDict[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = getattr(import_module(f"samovar.cli.{_MODULES[name]}"), name.replace("-", "_"))
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
+        single = typer.Typer(add_completion=False)
+        single.command(name)(found)
+        return typer.main.get_command(single)
+
+
+class _LazyGroup(TyperGroup):
+    """Lists commands from `PANELS`, and imports only the one that runs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._lines = {
+            name: TyperCommand(name, help=line, rich_help_panel=panel.title)
+            for panel in PANELS
+            for name, line in panel.commands.items()
+        }
+        self.commands = _LoadedOnUse(self._lines)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self._lines)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What `--help` shows of a command."""
+        return self._lines.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else self.commands[name], rest
+
 
 app = typer.Typer(
     name="samovar",
-    help="Train PyTorch models on tables of any size, without ever losing a step.",
+    cls=_LazyGroup,
+    help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     add_completion=False,
 )
-_PANELS: dict[str, list[Callable[..., None]]] = {
-    "Rows to tables": [brew, table],
-    "Training": [train, predict, metrics, embeddings, verify_resume],
-    "Stages of your own": [run, chain, why],
-    "Runs side by side": [ls, show, diff, clone, plot, tree],
-    "Proof": [audit, replay, checksum],
-    "Many configs": [experiment, worker],
-}
-for _panel, _commands in _PANELS.items():
-    for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
-app.add_typer(queue, rich_help_panel="Many configs")
 
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
+        from importlib.metadata import version
+
         print(f"samovar {version('samovar')}")
         raise typer.Exit
 
@@ -67,25 +142,8 @@ def _print_version(is_asked: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Train PyTorch models on tables of any size, without ever losing a step."""
-
-
-def main() -> None:
-    """The entry point of the command line."""
-    try:
-        app()
-    except SamovarError as error:
-        if "--debug" in sys.argv[1:]:
-            raise
-        console = open_notes()
-        is_stop = isinstance(error, Stopped)
-        if not is_stop:
-            console.print("error:", style="bold red", end=" ")
-        console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]))
-        if is_stop:
-            console.print(how_to_continue())
-        sys.exit(error.exit_code)
+    """The options of `samovar` itself, before the name of a command."""

@@ -1,26 +1,27 @@
-"""Where the command line begins and ends: what must be settled before anything loads torch, and what a signal leaves
-to say. Knows no commands.
+"""How a command starts and ends: environment, signals, errors and exit codes. Knows no command, and imports none before
+signals are handled.
+
+Exit codes: 0 done, 1 failure, 2 user error, 75 stopped and resumable, 130 and 143 interrupted.
 """
 
 import os
 import sys
 
+from samovar.errors import SamovarError, Stopped
 from samovar.signals import StopRequest, end_quietly, how_to_continue
 
-_SPINS = "20000"  # about 1 ms; the default is over 10 ms on a CPU whose `pause` is long. 2000 is 8 % slower
+_SPIN_COUNT = "20000"  # about 1 ms; the default exceeds 10 ms on CPUs with a long `pause`; 2000 is 8 % slower
 
 
 def main() -> None:
-    """The entry point of the command line."""
-    _let_waiting_threads_sleep()
+    """Run the command that `sys.argv` names, and exit."""
+    _limit_openmp_spinning()
     request = StopRequest()
     try:
         with request.interrupting():
-            from samovar.cli import app  # takes long enough to be interrupted
-
-            app.main()
+            _run()
     except BaseException as error:
-        # Whatever a library made of the interrupt. Who ended well all the same heard it too late.
+        # Libraries turn KeyboardInterrupt into exceptions of their own. A command that still succeeded got it too late.
         if not request.count or (isinstance(error, SystemExit) and not error.code):
             raise
         print(f"interrupted ({request.reason}); {how_to_continue()}", file=sys.stderr)
@@ -29,8 +30,32 @@ def main() -> None:
         end_quietly()
 
 
-def _let_waiting_threads_sleep() -> None:
-    """OpenMP's threads, on which torch and hash tables work, spin while they wait, and so keep a core from readers and
-    from other trainings. OpenMP reads this once, when torch is loaded; what the user set stays."""
+def _run() -> None:
+    from samovar.cli.app import app  # takes long enough to be interrupted
+
+    try:
+        app()
+    except SamovarError as error:
+        if "--debug" in sys.argv[1:]:
+            raise
+        _print_error(error)
+        sys.exit(error.exit_code)
+
+
+def _print_error(error: SamovarError) -> None:
+    from samovar.cli.output import open_stderr
+
+    console = open_stderr()
+    is_stop = isinstance(error, Stopped)
+    if not is_stop:
+        console.print("error:", style="bold red", end=" ")
+    console.print(" ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]))
+    if is_stop:
+        console.print(how_to_continue())
+
+
+def _limit_openmp_spinning() -> None:
+    """OpenMP threads (torch, hash tables) spin while they wait, and keep a core from readers and other trainings.
+    OpenMP reads this once, when torch is loaded. A value that the user set is kept."""
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_COUNT)

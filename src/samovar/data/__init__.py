@@ -1,7 +1,7 @@
-"""Data sets for the facades: MNIST files, arrays and frames, any torch data set, splits. Knows no training."""
+"""Data sets for the facades: arrays and frames, any torch data set, MNIST files. Knows no training."""
 
-from samovar.data.arrays import ArrayDataset, Split, split_examples
 from samovar.data.batches import BatchMaker
+from samovar.data.examples import ArrayDataset, Split, split_examples
 from samovar.data.mnist import MNIST
 
 __all__ = ["MNIST", "ArrayDataset", "BatchMaker", "Split", "split_examples"]

@@ -1,28 +1,28 @@
-"""One minibatch of a torch data set, made the same way in whatever process makes it. Knows no order of minibatches.
+"""One minibatch of a torch data set, the same in whichever process it is made. Knows no order of minibatches.
 
-seed the global generators of this process with (seed, number)
 switch_state()              until it was called number + 1 times
+seed the global generators with (seed, number)
 items = dataset[index] …    ─▶ collate_fn ─▶ (inputs, weights, targets)
 """
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.utils.data import IterableDataset, TensorDataset, default_collate
 
 from samovar import seeds
-from samovar.data.arrays import ArrayDataset
+from samovar.data.examples import ArrayDataset
 from samovar.errors import BadInput
 
-Indices = Sequence[int] | torch.Tensor | slice
+BatchIndices: TypeAlias = Sequence[int] | torch.Tensor | slice
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One or several inputs; weights and targets where there are some."""
+    """One minibatch. `weights` and `targets` are None where the data set has none."""
 
     inputs: tuple[Any, ...]
     weights: Any
@@ -32,7 +32,25 @@ class Batch:
 
 @dataclass
 class BatchMaker:
-    """Makes minibatch after minibatch of one data set."""
+    """Makes the minibatches of a data set so that they depend on the seed and their number only.
+
+    Worker processes change nothing: before each minibatch, the global generators of Python, numpy and torch are seeded
+    with (seed, number), and `switch_state` of the data set, if it has one, is called until it was called number + 1
+    times.
+
+    Args:
+        dataset: Anything with `__len__` and `__getitem__`. Its own `collate_fn`, if it has one, joins examples.
+        seed: The seed of everything random in a minibatch.
+
+    Raises:
+        BadInput: The data set is empty, or has no length or no examples by index.
+
+    Example:
+        >>> import numpy as np
+        >>> maker = BatchMaker(ArrayDataset(np.zeros((10, 3)), np.ones(10)), seed=0)
+        >>> maker.make(0, [4, 2]).targets
+        tensor([1., 1.])
+    """
 
     dataset: Any
     seed: int
@@ -43,26 +61,37 @@ class BatchMaker:
         if type(self.dataset) is TensorDataset and not hasattr(self.dataset, "collate_fn"):
             self.dataset = _as_arrays(self.dataset)
         if hasattr(self.dataset, "switch_state"):
-            self.dataset = copy.copy(self.dataset)  # the user's own stays at the state where each maker begins
+            self.dataset = copy.copy(self.dataset)  # the user's own keeps the state that every maker starts from
 
     @property
     def is_array(self) -> bool:
-        """Minibatches are taken whole. A class derived from it may have its own ways."""
+        """Whether minibatches are sliced. A subclass of `ArrayDataset` may make examples in its own way."""
         return type(self.dataset) is ArrayDataset
 
-    def make(self, number: int, indices: Indices) -> Batch:
-        """The minibatch of this number in the run, of these examples."""
+    def make(self, number: int, indices: BatchIndices) -> Batch:
+        """Make a minibatch.
+
+        Args:
+            number: Its number in the whole run.
+            indices: The examples in it.
+
+        Returns:
+            The collated examples.
+
+        Raises:
+            BadInput: An example cannot be read, or the examples cannot be joined.
+        """
         if self.is_array:
             positions = indices if isinstance(indices, torch.Tensor | slice) else torch.tensor(indices)
             return unpack(self.dataset.take(positions))
         if isinstance(indices, slice):
             indices = range(indices.start, indices.stop)
-        self._switch(number)
+        self._switch_state(number)
         with seeds.seeded(seeds.derive(self.seed, "minibatch", number)):  # the model draws from the same generators
-            return unpack(self._collate([read_item(self.dataset, int(index)) for index in indices]))
+            return unpack(self._collate([read_example(self.dataset, int(index)) for index in indices]))
 
-    def _switch(self, number: int) -> None:
-        """Whoever makes minibatch k makes it after k + 1 calls, whatever was made elsewhere."""
+    def _switch_state(self, number: int) -> None:
+        """Minibatches made by other processes count too."""
         switch = getattr(self.dataset, "switch_state", None)
         while switch is not None and self.num_switches <= number:
             with seeds.seeded(seeds.derive(self.seed, "switch_state", self.num_switches)):
@@ -77,68 +106,64 @@ class BatchMaker:
             return default_collate(items)
         except (RuntimeError, TypeError) as error:
             raise BadInput(
-                f"dataset: examples cannot be joined into a minibatch ({error}); expected tensors of the same shape: "
-                "make them so, or define collate_fn in the data set"
+                f"dataset: examples cannot be joined into a minibatch: {error}. "
+                "Give them one shape, or define collate_fn in the data set"
             ) from error
 
 
-def read_item(dataset: Any, index: int) -> Any:
+def read_example(dataset: Any, index: int) -> Any:
     try:
         return dataset[index]
     except Exception as error:
-        raise BadInput(
-            f"dataset: example {index} cannot be read ({type(error).__name__}: {error}); expected an example: mend "
-            "it, or leave it out of the data set"
-        ) from error
+        raise BadInput(f"dataset: cannot read example {index}: {type(error).__name__}: {error}") from error
 
 
 def check_dataset(dataset: Any) -> None:
-    """Refuse what has no length or cannot be asked for an example."""
+    """Refuse a data set without a length, without examples by index, or without examples."""
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise BadInput(
-            f"dataset: found {type(dataset).__name__}, which has no length or no examples by number; expected a "
-            "torch.utils.data.Dataset with __len__ and __getitem__: define both, or train with train_model"
+            f"dataset must have __len__ and __getitem__, got {type(dataset).__name__}. "
+            "For minibatches without a fixed number of examples, use train_model"
         )
     if len(dataset) == 0:
-        raise BadInput("dataset: it is empty; expected examples: give some")
+        raise BadInput("dataset is empty")
 
 
 def unpack(collated: Any) -> Batch:
     """A tuple or list of two or three is (inputs, targets) or (inputs, weights, targets); anything else is inputs."""
-    if isinstance(collated, list | tuple):
-        parts = list(collated)
-        if len(parts) == 1:
-            return _batch(parts[0], None, None)
-        if len(parts) == 2:
-            return _batch(parts[0], None, parts[1])
-        if len(parts) == 3:
-            return _batch(parts[0], parts[1], parts[2])
-        raise BadInput(
-            f"dataset: an example has {len(parts)} elements; expected (input, target) or (input, weight, target), "
-            "where several inputs are one list: put them so"
-        )
-    return _batch(collated, None, None)
+    if not isinstance(collated, list | tuple):
+        return _batch(collated, None, None)
+    if len(collated) == 1:
+        return _batch(collated[0], None, None)
+    if len(collated) == 2:
+        return _batch(collated[0], None, collated[1])
+    if len(collated) == 3:
+        return _batch(collated[0], collated[1], collated[2])
+    raise BadInput(
+        f"dataset: an example must be (input, target) or (input, weight, target), got {len(collated)} elements. "
+        "Put several inputs into one list"
+    )
 
 
 def _batch(inputs: Any, weights: Any, targets: Any) -> Batch:
-    several = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
-    several = tuple(_tensor(each) for each in several)
-    return Batch(several, _tensor(weights), _tensor(targets), _count(several))
+    separate = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
+    separate = tuple(_as_float32(each) for each in separate)
+    return Batch(separate, _as_float32(weights), _as_float32(targets), _count_examples(separate))
 
 
-def _tensor(value: Any) -> Any:
-    """Floats of a net are float32: Python's and numpy's come as float64."""
+def _as_float32(value: Any) -> Any:
+    """Nets have float32 weights, while Python's and numpy's floats arrive as float64."""
     if isinstance(value, torch.Tensor):
         return value.float() if value.dtype == torch.float64 else value
     if isinstance(value, Mapping):
-        return {name: _tensor(each) for name, each in value.items()}
+        return {name: _as_float32(each) for name, each in value.items()}
     return value
 
 
-def _count(inputs: Iterable[Any]) -> int:
+def _count_examples(inputs: Iterable[Any]) -> int:
     for each in inputs:
         if isinstance(each, Mapping):
-            return _count(each.values())
+            return _count_examples(each.values())
         if hasattr(each, "__len__"):
             return len(each)
     return 1

@@ -1,6 +1,5 @@
-"""`HashEmbedding`: bags of ids in, pooled rows out, with autograd. reference.py has the arithmetic, native/ does it.
-
-`BaseEmbeddingModel`: the part of a model that turns inputs into named tensors. The dense part is the user's.
+"""`HashEmbedding`: bags of ids in, pooled embedding rows out, with autograd; and `BaseEmbeddingModel` for models that
+use it. reference.py defines the arithmetic, native/ does it. Knows no tables on disk and no runs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,18 +24,19 @@ MAX_DIM = 512
 
 @dataclass(frozen=True)
 class Counters:
-    """What a table has seen. `rows` and the bytes are those of now; the others only grow."""
+    """Counters of one hash table. `rows` and the bytes are current values; the others only grow."""
 
     rows: int
-    """In memory, expired ones too."""
+    """Embedding rows in memory, including expired ones."""
     inserted: int
     reset: int
-    """Found expired in training, and begun anew. `inserted + reset` does not depend on the sweeps."""
+    """Rows found expired in training and restarted. `inserted + reset` does not depend on sweeps."""
     freed: int
+    """Expired rows that sweeps removed."""
     missed: int
     """Distinct ids that a frozen lookup did not find."""
     skipped: int
-    """Updates left out because the gradient was not finite."""
+    """Updates skipped because the gradient was not finite."""
     index_bytes: int
     """Ids, row numbers and stamps."""
     row_bytes: int
@@ -47,17 +47,35 @@ class Counters:
 
 
 class HashEmbedding(nn.Module):
-    """One table a feature: an id of 64 bits to a row that is made when training first meets the id.
+    """One hash table per feature: a 64-bit id to an embedding row, which is created when training first sees the id.
 
-    In training (`self.training`, gradients enabled) a lookup inserts new ids, resets expired ones and stamps all with
-    the clock. Else the tables are frozen, and an id that is missing or expired reads as zeros. The optimizers of
-    `samovar.embeddings` update the rows that got a gradient, and give them their `ttl`: a row expires when the clock,
-    which the caller advances, has gone more than `ttl` past its last training use.
+    In training (`self.training`, gradients enabled) a lookup inserts new ids, resets expired ones, and stamps all with
+    the clock. Otherwise the tables are frozen, and a missing or expired id reads as zeros. An optimizer of
+    `samovar.embeddings` updates the rows that got a gradient and sets their `ttl`: a row expires when the clock, which
+    the caller advances, is more than `ttl` past the row's last use in training.
 
-    >>> embedding = HashEmbedding({"BannerID": 4})
-    >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
-    >>> embedding({"BannerID": bag})["BannerID"].shape
-    torch.Size([3, 4])
+    Args:
+        features: Feature names and their dimensions, 1 to 512.
+        pooling: "sum" or "mean" of a bag's rows, for all features or by name; "sum" by default.
+        tables: Features that map to one name share a table; by default each feature has its own.
+        seed: New weights depend on (seed, table, id) alone.
+        init_scale: New weights are uniform in ±`init_scale`.
+
+    Raises:
+        BadInput: A dimension or pooling is invalid, or features that share a table differ in dimension.
+        UnknownColumn: `pooling` or `tables` names a feature that does not exist.
+
+    Example:
+        >>> embedding = HashEmbedding({"user": 4})
+        >>> optimizer = HashAdagrad(embedding, lr=0.1)
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
+        >>> output = embedding({"user": bag})["user"]
+        >>> output.shape
+        torch.Size([3, 4])
+        >>> output.sum().backward()
+        >>> optimizer.step()
+        >>> embedding.count_live()
+        {'user': 2}
     """
 
     def __init__(
@@ -69,12 +87,10 @@ class HashEmbedding(nn.Module):
         seed: int = 0,
         init_scale: float = 0.01,
     ) -> None:
-        """`features` maps names to dimensions; `pooling` is "sum" or "mean", for all or by name; features that `tables`
-        maps to one name share a table. New weights are uniform in ±`init_scale`, from (seed, table, id) alone."""
         super().__init__()
         self._arguments = (dict(features), pooling, tables, seed, init_scale)
         self.clock = 0
-        self.anchor = _floats(0).requires_grad_()  # what autograd and the optimizer hold in the tables' stead
+        self.anchor = _floats(0).requires_grad_()  # stands in for the tables in autograd and in the optimizer
         self._core = Embedding(Bag)
         self._tables: dict[str, int] = {}
         self._dims: dict[str, int] = {}
@@ -86,22 +102,22 @@ class HashEmbedding(nn.Module):
         if not isinstance(pooling, str):
             _check_names("pooling", pooling, features)
         self._features = dict(features)
-        for name, dim in features.items():  # their order, not the inputs', is the order of all sums
+        for name, dim in features.items():  # this order, not that of the inputs, is the order of all sums
             table = self._add_table(shared.get(name, name), name, dim, seed, init_scale)
             is_mean = _is_mean(name, pooling if isinstance(pooling, str) else pooling.get(name, "sum"))
             self._core.add_feature(name, table, is_mean=is_mean)
 
     def _add_table(self, table: str, feature: str, dim: int, seed: int, init_scale: float) -> int:
         if not hasattr(dim, "__index__") or not 1 <= dim <= MAX_DIM:
-            raise BadInput(f"feature {feature!r}: dimension {dim!r}; expected 1 to {MAX_DIM}: choose another")
+            raise BadInput(f"feature {feature!r}: the dimension must be an integer from 1 to {MAX_DIM}, got {dim!r}")
         if table not in self._tables:
             table_seed = derive(seed, f"hash_embedding/{table}")
             self._tables[table] = self._core.add_table(dim, table_seed, init_scale)
             self._dims[table] = dim
         elif self._dims[table] != dim:
             raise BadInput(
-                f"feature {feature!r}: dimension {dim}, but its table {table!r} has {self._dims[table]}; features that "
-                "share a table have one dimension: give it that, or a table of its own"
+                f"feature {feature!r}: dimension {dim}, but its table {table!r} has {self._dims[table]}. Features that "
+                "share a table must have one dimension"
             )
         return self._tables[table]
 
@@ -114,7 +130,7 @@ class HashEmbedding(nn.Module):
         return list(self._tables)
 
     def forward(self, inputs: Mapping[str, Bag]) -> dict[str, torch.Tensor]:
-        """For each feature that is given a tensor of shape `data_len.shape + (dim,)`."""
+        """For each feature in `inputs`, a tensor of shape `data_len.shape + (dim,)`."""
         given = self._read(inputs)
         if self.training and torch.is_grad_enabled():
             return dict(zip(given.names, _Pool.apply(self.anchor, self, given), strict=True))  # type: ignore[no-untyped-call]  # torch's
@@ -122,15 +138,23 @@ class HashEmbedding(nn.Module):
         return dict(zip(given.names, outputs, strict=True))
 
     def concat(self, inputs: Mapping[str, Bag], real: Sequence[torch.Tensor] = ()) -> torch.Tensor:
-        """`torch.cat` of the outputs along the last dimension, in the order of `features`, but nothing is copied:
-        each feature is pooled into its columns, and its gradient read from there. The columns of `real` come after
-        them: numbers of the shape of the bags, or with one dimension more, that need no gradient."""
+        """`torch.cat` of the outputs along the last dimension, in the order of `features`, without copies: each feature
+        is pooled into its columns, and its gradient is read from there.
+
+        Args:
+            inputs: Bags of one shape.
+            real: Tensors to append as further columns. They have the shape of the bags, or one dimension more, and need
+                no gradient.
+
+        Raises:
+            BadInput: The shapes differ, or a real tensor needs a gradient.
+        """
         given = self._read(inputs)
         if (shape := given.shape) is None:
             shapes = ", ".join(f"{name} {list(lens.shape)}" for name, lens in zip(given.names, given.lens, strict=True))
             raise BadInput(
-                f"concat: bags of shapes {shapes or 'none'}; expected one or more, all of one shape: call the module "
-                "itself, and join what fits"
+                f"concat: all bags must have one shape, got {shapes or 'no bags'}. Call the module instead, and join "
+                "its outputs"
             )
         tail = _join(real, shape)
         if self.training and torch.is_grad_enabled():
@@ -139,75 +163,74 @@ class HashEmbedding(nn.Module):
         return self._look_up_columns(given, shape, tail, is_training=False)[0]
 
     def prefetch(self, inputs: Mapping[str, Bag]) -> None:
-        """Bring what the next lookup of these bags will read into the cache. Changes nothing, from any thread."""
+        """Bring what the next lookup of these bags reads into the cache. Changes nothing; any thread may call it."""
         self._core.prefetch(self._read(inputs))
 
     def advance_clock(self) -> None:
+        """Move the clock of the ttl on by one; training does so once per URI with data."""
         self.clock += 1
 
     def sweep(self, shard: int | None = None) -> int:
-        """Free the expired rows, of all shards or of one slice of the work; how many there were."""
+        """Free the expired rows of all shards, or of one; return their number."""
         return self._core.sweep(self.clock, shard)
 
     def counters(self) -> dict[str, Counters]:
+        """The counters of each table."""
         return {name: Counters(**self._core.counters(number)) for name, number in self._tables.items()}
 
     def count_live(self) -> dict[str, int]:
-        """Rows that are not expired, by table."""
+        """The number of embedding rows that are not expired, by table."""
         return dict(zip(self._tables, self._core.count_live(self.clock), strict=True))
 
     def count_ages(self, table: str, num_ages: int) -> NDArray[np.uint64]:
-        """How many rows were last used 0, 1, 2… ticks ago; the last number has all older ones."""
+        """The number of rows last used 0, 1, 2… ticks ago; the last count includes all older ones."""
         return self._core.count_ages(self._number(table), self.clock, num_ages)
 
     def get(
         self, table: str, ids: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.bool_]]:
-        """Rows [weights | optimizer state], stamps, and whether each id is there at all. Changes nothing."""
+        """Rows [weights | optimizer state], stamps, and whether each id exists. Changes nothing."""
         return self._core.get(self._number(table), ids)
 
-    # What optimizers use.
+    # For the optimizers.
 
     def set_optimizer(self, kind: str, ttl: int | None) -> None:
-        """Make room for an optimizer's state in every row. Rows that exist keep their weights."""
+        """Make room for an optimizer's state in every row. Existing rows keep their weights."""
         for number in self._tables.values():
             self._core.set_optimizer(number, kind, ttl)
         self._optimizer = (kind, ttl)
         self._pending.clear()
 
     def apply_gradients(self, step: RowStep) -> None:
-        """One optimizer step on all rows that got a gradient since the last one."""
+        """One optimizer step on all rows that got a gradient since the last step."""
         pending, self._pending = self._pending, []
         if not pending:
             return
-        pending.sort(key=lambda entry: entry[0])  # sums go in the order of the lookups, not of their backward passes
+        pending.sort(key=lambda entry: entry[0])  # sums are in the order of the lookups, not of the backward passes
         try:
             self._core.update([gradient for _, gradient in pending], step)
         except RuntimeError as error:
             raise BadInput(
-                f"HashEmbedding: {error}; expected forward, backward and step of one optimizer with nothing between: "
-                "sweep and load after step(), and step only the newest optimizer"
+                f"HashEmbedding: {error}. Sweep and load only after step(), and step only the newest optimizer"
             ) from error
 
     def drop_gradients(self) -> None:
         self._pending.clear()
 
-    # What nn.Module.state_dict() uses.
+    # For nn.Module.state_dict().
 
     def get_extra_state(self, *, is_sorted: bool = False) -> dict[str, Any]:
         return {"clock": self.clock, "tables": tables_state(self._core, self._tables, self.clock, is_sorted=is_sorted)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         if not isinstance(state, dict) or not {"clock", "tables"} <= state.keys():
-            raise BadInput(
-                f"HashEmbedding: found a state of {type(state).__name__}; expected what state_dict() gave: load that"
-            )
+            raise BadInput(f"HashEmbedding: expected a state made by state_dict(), got {type(state).__name__}")
         load_tables(self._core, self._tables, state["tables"], must_match=self._optimizer is not None)
         self.clock = state["clock"]
         self._pending.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HashEmbedding":
-        """A module with the same rows; an optimizer of the old one does not know it."""
+        """A module with the same rows. The optimizer of the original does not update the copy."""
         features, pooling, tables, seed, init_scale = self._arguments
         copy = HashEmbedding(features, pooling=pooling, tables=tables, seed=seed, init_scale=init_scale)
         memo[id(self)] = copy
@@ -221,15 +244,13 @@ class HashEmbedding(nn.Module):
 
     def _number(self, table: str) -> int:
         if table not in self._tables:
-            raise UnknownColumn(
-                f"HashEmbedding: no table {table!r}; it has {', '.join(self._tables)}: name one of them"
-            )
+            raise UnknownColumn(_unknown("table", table, self._tables))
         return self._tables[table]
 
     def _read(self, inputs: Mapping[str, Bag]) -> Inputs:
         if not inputs.keys() <= self._features.keys():
             unknown = next(name for name in inputs if name not in self._features)
-            raise UnknownColumn(_no_feature(unknown, self._features))
+            raise UnknownColumn(_unknown("feature", unknown, self._features))
         return self._core.read(inputs)
 
     def _look_up(self, given: Inputs, *, is_training: bool) -> tuple[list[torch.Tensor], Lookup]:
@@ -248,22 +269,20 @@ class HashEmbedding(nn.Module):
 
 
 def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor | None:
-    """Columns side by side, if there are any."""
+    """The real columns side by side; None if there are none."""
     if isinstance(real, torch.Tensor):
-        raise BadInput(f"concat: real is a tensor of shape {list(real.shape)}; expected a list of them: write [tensor]")
+        raise BadInput(f"concat: real must be a list of tensors, got a tensor of shape {list(real.shape)}")
     for number, values in enumerate(real):
         if not isinstance(values, torch.Tensor):
-            raise BadInput(
-                f"concat: real[{number}] is of type {type(values).__name__}; expected a tensor: use torch.as_tensor"
-            )
+            raise BadInput(f"concat: real[{number}] must be a tensor, got {type(values).__name__}")
         if values.shape[: len(shape)] != shape or values.dim() > len(shape) + 1:
             raise BadInput(
-                f"concat: real[{number}] has the shape {list(values.shape)}, the bags have {list(shape)}; expected "
-                "theirs, or one dimension more: reshape it"
+                f"concat: real[{number}] must have the shape of the bags, {list(shape)}, or one dimension more, got "
+                f"{list(values.shape)}"
             )
         if values.requires_grad and torch.is_grad_enabled():
             raise BadInput(
-                f"concat: real[{number}] needs a gradient; expected numbers of the data: join it with torch.cat instead"
+                f"concat: real[{number}] needs a gradient, and concat gives it none. Join it with torch.cat instead"
             )
     if not real:
         return None
@@ -273,12 +292,12 @@ def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor 
 
 
 def _floats(*shape: int) -> torch.Tensor:
-    """What C++ writes, whatever torch's default type and device are."""
+    """A tensor for C++ to write, whatever torch's default dtype and device are."""
     return torch.empty(*shape, dtype=torch.float32, device="cpu")
 
 
 class _Pool(torch.autograd.Function):
-    """A training lookup. Its backward pass only notes the gradients: the optimizer's step sums and applies them."""
+    """A training lookup. Its backward pass only notes the gradients; the optimizer's step sums and applies them."""
 
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, given: Inputs) -> tuple[torch.Tensor, ...]:
@@ -295,7 +314,7 @@ class _Pool(torch.autograd.Function):
 
 
 class _PoolColumns(torch.autograd.Function):
-    """The same with one output for all features."""
+    """Like `_Pool`, with one output for all features."""
 
     @staticmethod
     def forward(
@@ -326,43 +345,59 @@ def _remember(ctx: Any, embedding: HashEmbedding) -> None:
 
 def _is_mean(feature: str, pooling: str) -> bool:
     if pooling not in ("sum", "mean"):
-        raise BadInput(f"feature {feature!r}: pooling {pooling!r}; expected 'sum' or 'mean': use one of them")
+        raise BadInput(f"feature {feature!r}: pooling must be 'sum' or 'mean', got {pooling!r}")
     return pooling == "mean"
 
 
 def _check_names(argument: str, names: Iterable[str], features: Mapping[str, int]) -> None:
     for name in names:
         if name not in features:
-            raise UnknownColumn(f"{argument}: {_no_feature(name, features)}")
+            raise UnknownColumn(f"{argument}: {_unknown('feature', name, features)}")
 
 
-def _no_feature(name: str, features: Iterable[str]) -> str:
-    near = nearest(name, features)
-    hint = f"did you mean {near!r}?" if near else "name it in `features`, or do not give it"
-    return f"HashEmbedding: no feature {name!r}; it has {', '.join(features)}: {hint}"
+def _unknown(noun: str, name: str, known: Iterable[str]) -> str:
+    guess = nearest(name, known)
+    hint = f"Did you mean {guess!r}? " if guess else ""
+    return f"HashEmbedding: no {noun} {name!r}. {hint}Available: {', '.join(known)}"
 
 
 class BaseEmbeddingModel(nn.Module):
-    """Subclass it, call `embed` in `forward`, and do the rest with plain tensors.
+    """The base class of models with hash embeddings. Subclass it, call `embed` in `forward`, and go on with plain
+    tensors.
 
-    Examples:
+    Args:
+        features: Feature names and their dimensions.
+        **options: Further arguments of `HashEmbedding`: pooling, tables, seed, init_scale.
+
+    Example:
         >>> class Clicks(BaseEmbeddingModel):
         ...     def __init__(self):
-        ...         super().__init__({"BannerID": 8, "UserID": 8})
+        ...         super().__init__({"banner": 8, "user": 8})
         ...         self.top = nn.Linear(16, 1)
         ...     def forward(self, inputs):
         ...         x = self.embed(inputs)
-        ...         return self.top(torch.cat([x["BannerID"], x["UserID"]], 1)).squeeze(1)
+        ...         return self.top(torch.cat([x["banner"], x["user"]], 1)).squeeze(1)
+        >>> model = Clicks()
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
+        >>> model({"banner": bag, "user": bag}).shape
+        torch.Size([3])
+        >>> model.get_required_features_list()
+        ['banner', 'user']
     """
 
     def __init__(self, features: Mapping[str, int], **options: Any) -> None:
-        """`options` are those of HashEmbedding: pooling, tables, seed, init_scale."""
         super().__init__()
         self.embedding = HashEmbedding(features, **options)
 
     def embed(self, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        """Bags of ids become [B, dim] (deeper bags [B, L, dim]); other tensors go on as they are. All of them arrive
-        on the device of the dense part."""
+        """Turn inputs into named tensors on the device of the dense part.
+
+        Args:
+            inputs: Bags for all features; further tensors are passed through.
+
+        Returns:
+            [B, dim] for each bag ([B, L, dim] for a deeper one), and the other tensors unchanged.
+        """
         pooled = self.embedding({name: inputs[name] for name in self.embedding.features})
         real = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         device = next((parameter.device for parameter in self.dense_parameters()), torch.device("cpu"))
@@ -371,13 +406,13 @@ class BaseEmbeddingModel(nn.Module):
         return {name: value.to(device, non_blocking=True) for name, value in (pooled | real).items()}
 
     def hash_embeddings(self) -> list[HashEmbedding]:
-        """What the hash optimizers take."""
+        """The hash tables of the model, for a hash optimizer."""
         return [module for module in self.modules() if isinstance(module, HashEmbedding)]
 
     def dense_parameters(self) -> Iterator[nn.Parameter]:
-        """What torch's optimizers take: hash tables are not among them."""
+        """The parameters of the dense part, for torch's optimizers. Hash tables are not among them."""
         return self.parameters()
 
     def get_required_features_list(self) -> list[str]:
-        """The columns that a table must have. Override it if the dense part reads real-valued ones too."""
+        """The columns that a table must have. Override it if the dense part also uses real-valued columns."""
         return list(self.embedding.features)

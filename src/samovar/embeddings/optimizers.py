@@ -1,8 +1,8 @@
-"""Optimizers of hash tables. Their state lies in the tables' rows; here are only the numbers of a step.
+"""Optimizers of hash tables. Their state is in the embedding rows; here are only the numbers of a step.
 
-They are torch optimizers over each table's `anchor`, so that schedulers and policies find `param_groups`. `step`
-consumes the gradients that backward passes have left; `zero_grad` drops them. A row whose gradient is not finite
-stays as it was, and is counted in `skipped`.
+They are torch optimizers over the `anchor` of each HashEmbedding, so that schedulers and policies find `param_groups`.
+`step` applies and consumes the gradients of earlier backward passes; `zero_grad` drops them. A row whose gradient is
+not finite stays unchanged and is counted in `skipped`.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,20 @@ from samovar.native.embedding import RowStep
 
 
 class HashOptimizer(torch.optim.Optimizer):
-    """What the four have in common."""
+    """The base class of the four optimizers.
+
+    Args:
+        tables: A `HashEmbedding`, or what `hash_embeddings()` returns.
+        lr: Learning rate.
+        ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
+            None, the default, keeps rows indefinitely.
+        weight_decay: Times the weights, added to the gradient of the rows in use.
+        clip_value: Clips each component of a row's gradient to ±`clip_value`.
+        clip_norm: Scales a row's gradient down to this norm.
+
+    Raises:
+        BadInput: An argument is out of range.
+    """
 
     kind: ClassVar[str]
 
@@ -29,20 +42,20 @@ class HashOptimizer(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
-        **own: Any,  # eps and betas, of those that have them
+        **own: Any,  # eps and betas, if the optimizer has them
     ) -> None:
         self.embeddings = [tables] if isinstance(tables, HashEmbedding) else list(tables)
         if not self.embeddings or not all(isinstance(table, HashEmbedding) for table in self.embeddings):
             raise BadInput(
-                f"{type(self).__name__}: found {tables!r}; expected a HashEmbedding or a list of them: give "
-                "model.hash_embeddings()"
+                f"{type(self).__name__}: expected a HashEmbedding or a list of them, such as model.hash_embeddings(), "
+                f"got {tables!r}"
             )
         numbers = {"lr": lr, "weight_decay": weight_decay, "clip_value": clip_value, "clip_norm": clip_norm, **own}
         for name, value in numbers.items():
             _check_number(type(self).__name__, name, value)
         if ttl is not None and (not isinstance(ttl, int) or isinstance(ttl, bool) or not 0 <= ttl < 2**32 - 1):
             raise BadInput(
-                f"{type(self).__name__}: ttl {ttl!r}; expected a count of URIs ≥ 0, or None for ever: mend it"
+                f"{type(self).__name__}: ttl must be a number of URIs from 0 on, or None for no expiry, got {ttl!r}"
             )
         super().__init__([table.anchor for table in self.embeddings], {**numbers, "ttl": ttl})
         self._ttl = ttl
@@ -50,7 +63,7 @@ class HashOptimizer(torch.optim.Optimizer):
             table.set_optimizer(self.kind, ttl)
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]  # torch's overloads
-        """One update of each row that got a gradient since the last step."""
+        """Update each row that got a gradient since the last step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -58,8 +71,8 @@ class HashOptimizer(torch.optim.Optimizer):
         group = self.param_groups[0]
         if group["ttl"] != self._ttl:
             raise BadInput(
-                f"{type(self).__name__}: ttl became {group['ttl']!r} on the way; expected {self._ttl!r} to the end, or "
-                "the rows would depend on when expired ones are freed: leave it out of the policies"
+                f"{type(self).__name__}: ttl cannot change during training, it was {self._ttl!r} and became "
+                f"{group['ttl']!r}. Results would depend on the times of the sweeps"
             )
         step = RowStep(
             self.kind,
@@ -80,13 +93,44 @@ class HashOptimizer(torch.optim.Optimizer):
 
 
 class HashSGD(HashOptimizer):
-    """Steps of lr times the gradient; a row has no state."""
+    """SGD: a step of lr times the gradient. An embedding row has no state.
+
+    Args:
+        tables: A `HashEmbedding`, or what `hash_embeddings()` returns.
+        lr: Learning rate.
+        ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
+            None, the default, keeps rows indefinitely.
+        weight_decay, clip_value, clip_norm: See `HashOptimizer`.
+
+    Example:
+        >>> embedding = HashEmbedding({"user": 4})
+        >>> optimizer = HashSGD(embedding, lr=0.1, ttl=24)
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1], dtype=torch.int32))
+        >>> embedding({"user": bag})["user"].sum().backward()
+        >>> optimizer.step()
+    """
 
     kind = "sgd"
 
 
 class HashAdagrad(HashOptimizer):
-    """A sum of squares for each weight."""
+    """Adagrad: one sum of squared gradients per weight, so an embedding row takes twice its weights.
+
+    Args:
+        tables: A `HashEmbedding`, or what `hash_embeddings()` returns.
+        lr: Learning rate.
+        ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
+            None, the default, keeps rows indefinitely.
+        eps: Added to the square root before the division.
+        **common: weight_decay, clip_value and clip_norm, see `HashOptimizer`.
+
+    Example:
+        >>> embedding = HashEmbedding({"user": 4})
+        >>> optimizer = HashAdagrad(embedding, lr=0.1, ttl=24)
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1], dtype=torch.int32))
+        >>> embedding({"user": bag})["user"].sum().backward()
+        >>> optimizer.step()
+    """
 
     kind = "adagrad"
 
@@ -96,7 +140,23 @@ class HashAdagrad(HashOptimizer):
 
 
 class HashRowwiseAdagrad(HashOptimizer):
-    """One sum of mean squares a row: nearly no memory beside the weights."""
+    """Row-wise Adagrad: one sum of mean squared gradients per embedding row, almost no memory beside the weights.
+
+    Args:
+        tables: A `HashEmbedding`, or what `hash_embeddings()` returns.
+        lr: Learning rate.
+        ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
+            None, the default, keeps rows indefinitely.
+        eps: Added to the square root before the division.
+        **common: weight_decay, clip_value and clip_norm, see `HashOptimizer`.
+
+    Example:
+        >>> embedding = HashEmbedding({"user": 4})
+        >>> optimizer = HashRowwiseAdagrad(embedding, lr=0.1, ttl=24)
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1], dtype=torch.int32))
+        >>> embedding({"user": bag})["user"].sum().backward()
+        >>> optimizer.step()
+    """
 
     kind = "rowwise_adagrad"
 
@@ -106,7 +166,24 @@ class HashRowwiseAdagrad(HashOptimizer):
 
 
 class HashAdam(HashOptimizer):
-    """Lazy: a row's moments decay, and are corrected, by its own steps alone."""
+    """Lazy Adam: the moments of an embedding row decay, and are corrected, by the row's own steps alone.
+
+    Args:
+        tables: A `HashEmbedding`, or what `hash_embeddings()` returns.
+        lr: Learning rate.
+        ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
+            None, the default, keeps rows indefinitely.
+        betas: Decay rates of the two moments.
+        eps: Added to the square root before the division.
+        **common: weight_decay, clip_value and clip_norm, see `HashOptimizer`.
+
+    Example:
+        >>> embedding = HashEmbedding({"user": 4})
+        >>> optimizer = HashAdam(embedding, lr=0.1, ttl=24)
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1], dtype=torch.int32))
+        >>> embedding({"user": bag})["user"].sum().backward()
+        >>> optimizer.step()
+    """
 
     kind = "adam"
 
@@ -121,6 +198,7 @@ def _check_number(optimizer: str, name: str, value: Any) -> None:
     values = value if name == "betas" else (value,)
     top = 1.0 if name == "betas" else float("inf")
     if not all(isinstance(v, int | float) and 0 <= v < top for v in values):
-        raise BadInput(f"{optimizer}: {name} {value!r}; expected a number ≥ 0{' and < 1' if name == 'betas' else ''}")
+        limits = "in [0, 1)" if name == "betas" else "0 or more"
+        raise BadInput(f"{optimizer}: {name} must be {limits}, got {value!r}")
     if value == 0 and name.startswith("clip"):
-        raise BadInput(f"{optimizer}: {name} 0 would stop all learning; expected a number > 0, or None for no clipping")
+        raise BadInput(f"{optimizer}: {name} must be more than 0, or None for no clipping, got 0")

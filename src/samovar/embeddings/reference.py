@@ -1,7 +1,7 @@
-"""What hash embeddings compute, in numpy: the definition of their bits, and what the C++ core is checked against.
+"""Hash embeddings in numpy: the definition of their bits, which tests compare the C++ core with.
 
-Knows no torch, no threads, no memory and no files, and is slow on purpose. Everything is float32, one rounding an
-operation, in the order written here. Lines of an array are rows of a table: [weights | state of the optimizer].
+Knows no torch, no threads and no files, and is slow on purpose. Everything is float32, with one rounding per operation,
+in the order written here. "Row" means embedding row, one line of an array: [weights | optimizer state].
 
     sgd      [w]    adagrad  [w | s]    rowwise_adagrad  [w | one s]    adam  [w | m | v | number of steps]
 """
@@ -59,7 +59,7 @@ def seed_of_table(seed: int, name: str) -> int:
 
 
 def make_weights(ids: Ids, dim: int, table_seed: int, init_scale: float) -> Rows:
-    """Uniform in [-init_scale, init_scale), a function of (seed, table, id) alone."""
+    """Uniform in [-init_scale, init_scale), from (seed, table, id) alone."""
     base = mix(ids ^ np.uint64(table_seed))
     steps = np.arange(1, dim + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     bits = mix(base[:, None] + steps) >> np.uint64(40)
@@ -67,7 +67,7 @@ def make_weights(ids: Ids, dim: int, table_seed: int, init_scale: float) -> Rows
 
 
 def pool(rows: Rows, lengths: NDArray[np.int32], pooling: str) -> Rows:
-    """One row a bag: the sum of its rows in order, or that sum divided by their number. An empty bag is zeros."""
+    """One row per bag: the sum of its rows in order, or that sum divided by their number. An empty bag is zeros."""
     pooled = np.zeros((lengths.size, rows.shape[1]), f32)
     with np.errstate(all="ignore"):
         start = 0
@@ -89,7 +89,7 @@ def spread(gradient: Rows, lengths: NDArray[np.int32], pooling: str) -> Rows:
 
 
 def reduce_gradients(ids: Ids, gradients: Rows) -> tuple[Ids, Rows]:
-    """Distinct ids in order of first sight, and the sum over the occurrences of each, in their order from +0.0."""
+    """Distinct ids in order of first occurrence, and the sum of each id's gradients in order, from +0.0."""
     places = {number: place for place, number in enumerate(dict.fromkeys(ids.tolist()))}
     sums = np.zeros((len(places), gradients.shape[1]), f32)
     with np.errstate(all="ignore"):
@@ -99,7 +99,7 @@ def reduce_gradients(ids: Ids, gradients: Rows) -> tuple[Ids, Rows]:
 
 
 def sum8(values: Rows) -> Rows:
-    """The sum of each line by eight accumulators, as one vector register of any CPU would hold them."""
+    """The sum of each line by eight accumulators, so that no vector width changes it."""
     acc = np.zeros((8, len(values)), f32)
     for j in range(values.shape[1]):
         acc[j % 8] = acc[j % 8] + values[:, j]
@@ -108,7 +108,7 @@ def sum8(values: Rows) -> Rows:
 
 
 def power(base: float, exponent: int) -> float:
-    """By squaring in float64: a library's `pow` differs from one libc to another."""
+    """By squaring in float64: `pow` differs between C libraries."""
     result = 1.0
     while exponent:
         if exponent & 1:
@@ -124,7 +124,7 @@ def bias_correction(beta: float, steps: Rows) -> Rows:
 
 
 def update_rows(rows: Rows, gradients: Rows, optimizer: ReferenceOptimizer) -> tuple[Rows, NDArray[np.bool_]]:
-    """The rows after one step, and which of them were skipped: NaN or Inf in a gradient leaves its row alone."""
+    """The rows after one step, and which of them were skipped: NaN or Inf in a gradient leaves the row unchanged."""
     skipped: NDArray[np.bool_] = np.logical_not(np.isfinite(gradients).all(axis=1))
     with np.errstate(all="ignore"):
         stepped = _step(rows, _clip(gradients, optimizer), optimizer)
@@ -179,7 +179,7 @@ class ReferenceTable:
         return self.ttl is not None and self.clock - self.stamps[number] > self.ttl
 
     def read_training(self, ids: Ids) -> Rows:
-        """Inserts what is missing, resets what is expired, stamps all."""
+        """Insert missing ids, reset expired ones, stamp all."""
         distinct = dict.fromkeys(ids.tolist())
         missing = [number for number in distinct if number not in self.rows]
         expired = [number for number in distinct if number in self.rows and self.is_expired(number)]
@@ -193,14 +193,14 @@ class ReferenceTable:
         return self._stack([self.rows[number] for number in ids.tolist()])
 
     def read_frozen(self, ids: Ids) -> Rows:
-        """Changes nothing; a missing or expired id is zeros."""
+        """Change nothing; a missing or expired id is zeros."""
         zeros = np.zeros(self.optimizer.width(self.dim), f32)
         missing = {number for number in ids.tolist() if number not in self.rows or self.is_expired(number)}
         self.counters.missed += len(missing)
         return self._stack([zeros if number in missing else self.rows[number] for number in ids.tolist()])
 
     def update(self, ids: Ids, gradients: Rows) -> None:
-        """One step for each distinct id; `gradients` has one line an occurrence."""
+        """One step for each distinct id; `gradients` has one line per occurrence."""
         distinct, sums = reduce_gradients(ids, gradients)
         numbers = distinct.tolist()
         rows, skipped = update_rows(self._stack([self.rows[number] for number in numbers]), sums, self.optimizer)
@@ -208,13 +208,13 @@ class ReferenceTable:
         self.counters.skipped += int(skipped.sum())
 
     def sweep(self) -> int:
-        """Frees the expired rows, and says how many. When it runs, and whether, changes no other row and no output."""
+        """Free the expired rows and return their number. No sweep changes another row or an output."""
         num_freed = self.forget_expired()
         self.counters.freed += num_freed
         return num_freed
 
     def forget_expired(self) -> int:
-        """What a dump and its loading do: expired rows do not travel, and nobody has freed them."""
+        """What saving and loading does: expired rows are left out, and do not count as freed."""
         expired = [number for number in self.rows if self.is_expired(number)]
         for number in expired:
             del self.rows[number], self.stamps[number]
@@ -229,7 +229,7 @@ class ReferenceTable:
 
 
 class ReferenceEmbedding:
-    """Tables by name, and the features that read them; two features may share a table."""
+    """Tables by name, and the features that use them; two features may share a table."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class ReferenceEmbedding:
         }
 
     def forward(self, inputs: Inputs, training: bool = True) -> dict[str, Rows]:
-        """Only the features given. A table is read once for all its features, so that a call counts an id once."""
+        """Only the given features. A table is read once for all its features, so that a call counts an id once."""
         outputs = {}
         for table_name, table in self.tables.items():
             names = [name for name in self.table_of if name in inputs and self.table_of[name] == table_name]
@@ -264,9 +264,9 @@ class ReferenceEmbedding:
         return outputs
 
     def step(self, uses: Sequence[tuple[Inputs, Mapping[str, Rows]]]) -> None:
-        """One update from all uses since the last: what each forward was given, and the gradients of its outputs.
+        """One update from all uses since the last: the inputs of each forward call, and the gradients of its outputs.
 
-        The order of the sums: forward calls, features as they were declared, occurrences.
+        The order of the sums: forward calls, features as declared, occurrences.
         """
         for table_name, table in self.tables.items():
             ids, gradients = [np.array([], np.uint64)], [np.zeros((0, table.dim), f32)]

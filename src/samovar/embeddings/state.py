@@ -1,9 +1,9 @@
-"""Hash tables as a state tree and back: per table and shard three flat arrays, streamed out, never copied whole.
+"""Hash tables to a state tree and back: three flat arrays per table and shard, streamed and never copied whole.
 
 tables/<name>/shards/<k>   ids uint64 [n], stamps uint32 [n], rows float32 [n, weights and optimizer state]
 
-Expired rows are left out: at its next use such an id begins anew either way. The function id -> shard
-(native/include/samovar/hash_table.h) is part of the format.
+Expired rows are left out: such an id starts from new weights at its next use in any case. The function id -> shard
+(native/include/samovar/hash_table.h) is part of the format. "Row" means embedding row.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,11 @@ from samovar.results import StreamedArray
 
 FORMAT = 1
 _COUNTERS = ("inserted", "reset", "freed", "missed", "skipped")
-_ROWS_A_PIECE = 1 << 16
+_ROWS_PER_PIECE = 1 << 16
 
 
 def tables_state(core: Embedding, tables: Mapping[str, int], clock: int, *, is_sorted: bool) -> dict[str, Any]:
-    """A view of the tables as they are now; it must be written before they change."""
+    """A view of the tables as they are now; write it before they change."""
     return {name: _table_state(core, number, clock, is_sorted) for name, number in tables.items()}
 
 
@@ -50,8 +50,8 @@ def _shard_state(core: Embedding, table: int, shard: int, clock: int, is_sorted:
         def read() -> Iterator[memoryview]:
             if core.version != version:
                 raise BadInput(
-                    "state of hash tables: they changed since state_dict(); it is a view of them, expected to be "
-                    "written at once: write it first, or keep copy.deepcopy of it"
+                    "the hash tables changed after state_dict(), which is a view of them. Write the state before the "
+                    "next step, or copy it with copy.deepcopy"
                 )
             yield from core.stream(table, shard, clock, field, is_sorted=is_sorted)
 
@@ -65,11 +65,11 @@ def _shard_state(core: Embedding, table: int, shard: int, clock: int, is_sorted:
 
 
 def load_tables(core: Embedding, tables: Mapping[str, int], state: Mapping[str, Any], *, must_match: bool) -> None:
-    """Put the tables of a state in the place of those in use: all of them, or, if one is bad, none."""
+    """Replace the tables in use by those of a state: all of them or, if one is bad, none."""
     if state.keys() != tables.keys():
         raise BadInput(
-            f"state of hash tables: it has {', '.join(state) or 'none'}; the model has {', '.join(tables) or 'none'}: "
-            "build the model that was saved"
+            f"the state has hash tables {', '.join(state) or 'none'}, the model has {', '.join(tables) or 'none'}. "
+            "Build the model that was saved"
         )
     for name, number in tables.items():
         _check_table(core, name, number, state[name], must_match)
@@ -82,20 +82,20 @@ def _check_table(core: Embedding, name: str, table: int, state: Mapping[str, Any
     where = f"state of hash table {name!r}"
     if state["format"] != FORMAT:
         raise CorruptData(
-            f"{where}: has format {state['format']}; this Samovar reads {FORMAT}: use the one that wrote it"
+            f"{where}: format {state['format']} is not supported, this Samovar reads {FORMAT}. Use a newer Samovar"
         )
     if must_match and core.kind(table) != state["optimizer"]:
         raise BadInput(
-            f"{where}: its rows were made by optimizer {state['optimizer']!r}; the model has {core.kind(table)!r}: "
-            "build the optimizer that was saved"
+            f"{where}: saved with optimizer {state['optimizer']!r}, the model has {core.kind(table)!r}. Build the "
+            "optimizer that was saved"
         )
     if must_match and core.width(table) != state["width"]:
         raise BadInput(
-            f"{where}: its rows have {state['width']} floats; the model's have {core.width(table)}: build the model "
-            "that was saved"
+            f"{where}: an embedding row has {state['width']} floats, the model's rows have {core.width(table)}. Build "
+            "the model that was saved"
         )
     if len(state["shards"]) != SHARDS:
-        raise CorruptData(f"{where}: has {len(state['shards'])} shards; expected {SHARDS}: restore a copy")
+        raise CorruptData(f"{where}: has {len(state['shards'])} shards instead of {SHARDS}. Restore it from a copy")
 
 
 def _load_table(core: Embedding, name: str, table: int, state: Mapping[str, Any]) -> Loading:
@@ -108,8 +108,7 @@ def _load_table(core: Embedding, name: str, table: int, state: Mapping[str, Any]
                 loading.insert(number, ids, stamps, rows)
         except ValueError as error:
             raise CorruptData(
-                f"state of hash table {name!r}, shard {number}: {error}; expected each id once, a stamp and "
-                f"{state['width']} floats for each: restore a copy"
+                f"state of hash table {name!r}, shard {number} is damaged: {error}. Restore it from a copy"
             ) from error
 
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
@@ -121,16 +120,28 @@ def _pieces(shard: Mapping[str, Any]) -> Iterator[tuple[NDArray[np.uint64], NDAr
     ids, stamps, rows = (np.asarray(shard[field]) for field in ("ids", "stamps", "rows"))
     if not len(ids) == len(stamps) == len(rows):
         raise ValueError(f"{len(ids)} ids, {len(stamps)} stamps, {len(rows)} rows")
-    for start in range(0, len(ids), _ROWS_A_PIECE):
-        stop = start + _ROWS_A_PIECE
+    for start in range(0, len(ids), _ROWS_PER_PIECE):
+        stop = start + _ROWS_PER_PIECE
         yield ids[start:stop], stamps[start:stop], rows[start:stop]
 
 
 def final_state(model: nn.Module) -> dict[str, Any]:
-    """`model.state_dict()` as it does not tell how it came about: the ids of every hash table are sorted, and what its
-    counters owe to sweeps and to evaluation is left out."""
+    """`model.state_dict()` without traces of how training went: ids are sorted, and counters that depend on sweeps and
+    evaluations are zero.
+
+    Args:
+        model: A module with any number of `HashEmbedding`s.
+
+    Returns:
+        A state that `model.load_state_dict` accepts; two runs with the same rows give the same bytes.
+
+    Example:
+        >>> model = HashEmbedding({"user": 4})
+        >>> sorted(final_state(model)["_extra_state"])
+        ['clock', 'tables']
+    """
     state = model.state_dict()
-    for name, module in model.named_modules(remove_duplicate=False):  # the state has it under all its names
+    for name, module in model.named_modules(remove_duplicate=False):  # a shared module has several names in the state
         key = f"{name}._extra_state" if name else "_extra_state"
         if key in state and hasattr(module, "table_names"):
             state[key] = module.get_extra_state(is_sorted=True)
@@ -140,6 +151,6 @@ def final_state(model: nn.Module) -> dict[str, Any]:
 
 
 def _lasting(counters: Mapping[str, int]) -> dict[str, int]:
-    """Whether an expired id comes back as reset or as inserted depends on whether a sweep came between."""
+    """Whether an expired id counts as reset or as inserted depends on the sweeps, so both are added up."""
     new = counters["inserted"] + counters["reset"]
     return {**dict.fromkeys(_COUNTERS, 0), "inserted": new, "skipped": counters["skipped"]}

@@ -1,4 +1,4 @@
-"""Hash tables as they lie in a snapshot or a model: looked at without a model's code."""
+"""Hash tables in a snapshot or a model, read without the model's code. Needs no torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class StoredTable:
-    """One table of a state tree. `place` is where in the tree its HashEmbedding was."""
+    """One table of a state tree. `place` is the path of its HashEmbedding in the tree."""
 
     place: str
     name: str
@@ -44,7 +44,7 @@ class StoredTable:
         return counters
 
     def count_ages(self) -> NDArray[np.int64]:
-        """How many rows were last used 0, 1, 2… ticks of the clock ago."""
+        """The number of embedding rows last used 0, 1, 2… ticks of the clock ago."""
         counts = np.zeros(1, np.int64)
         for shard in self.state["shards"]:
             found = np.bincount(self.clock - shard["stamps"].astype(np.int64))
@@ -54,7 +54,7 @@ class StoredTable:
 
 
 def stored_tables(tree: object, place: str = "") -> Iterator[StoredTable]:
-    """All hash tables of a state tree, wherever the model put them."""
+    """All hash tables of a state tree, wherever the model keeps them."""
     if isinstance(tree, dict):
         if _is_embedding(tree):
             for name, state in tree["tables"].items():

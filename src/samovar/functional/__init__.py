@@ -1,5 +1,5 @@
 """`train_model` and what it takes: a model with its own step, batch iterators, layers. A facade over the one loop;
-knows no tables, no recipes and no command line."""
+knows no tables, recipes or command line."""
 
 from samovar.functional import batch_iter, layers
 from samovar.functional.torch_model import TorchModel

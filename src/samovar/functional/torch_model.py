@@ -1,4 +1,4 @@
-"""A model with its own train step: architecture, activation, loss, optimizer. Knows no data and no loop."""
+"""A model with its own train step: architecture, activation, criterion, optimizer. Knows no data and no loop."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,8 +11,47 @@ from samovar.errors import BadInput
 
 
 class TorchModel:
-    """`do_train_step(*inputs, lr)` learns from one minibatch, whose last part is the target; `do_inf_step(*inputs)`
-    predicts. Override them to use further policies."""
+    """An architecture, an activation, a criterion and an optimizer, with a train step that you can override.
+
+    `train_model` calls `do_train_step` with each minibatch and the current value of every policy. Override it when one
+    forward and one backward pass is not what you need, or to take more policies than `lr`.
+
+    Args:
+        architecture: The net. It gets all parts of a minibatch except the last, which is the target.
+        activation: Turns the output of the net into a prediction, for example `nn.Softmax(-1)`.
+        criterion: The loss, called as `criterion(output, target)`.
+        optimizer: A class such as `torch.optim.Adam`, which is called with the parameters, or an optimizer object.
+        device: Where to move the model; by default it stays where it is.
+
+    Raises:
+        BadInput: `architecture` is not a `torch.nn.Module`.
+
+    Example:
+        A model, and one whose step takes another policy:
+
+        ```python
+        import torch
+        from torch import nn
+
+        import samovar
+        from samovar.policies import Exponential
+
+        model = samovar.TorchModel(nn.Linear(3, 2), nn.Softmax(-1), nn.CrossEntropyLoss(), torch.optim.Adam)
+        x, y = torch.randn(64, 3), torch.randint(0, 2, (64,))
+        samovar.train_model(model, [(x, y)], n_epochs=5, lr=0.01)
+        probabilities = model.do_inf_step(x)
+
+
+        class Noisy(samovar.TorchModel):
+            def do_train_step(self, *inputs, lr, noise):
+                x, y = inputs
+                return super().do_train_step(x + noise * torch.randn_like(x), y, lr=lr)
+
+
+        noisy = Noisy(nn.Linear(3, 2), nn.Softmax(-1), nn.CrossEntropyLoss())
+        samovar.train_model(noisy, [(x, y)], n_epochs=5, lr=0.01, noise=Exponential(0.1, 0.5))
+        ```
+    """
 
     def __init__(
         self,
@@ -23,10 +62,7 @@ class TorchModel:
         device: str | torch.device | None = None,
     ) -> None:
         if not isinstance(architecture, nn.Module):
-            raise BadInput(
-                f"TorchModel: found an architecture of type {type(architecture).__name__}; expected a torch.nn.Module: "
-                "give one"
-            )
+            raise BadInput(f"architecture must be a torch.nn.Module, got {type(architecture).__name__}")
         if device is not None:
             architecture.to(device)
         self.architecture = architecture
@@ -39,41 +75,58 @@ class TorchModel:
 
     @property
     def device(self) -> torch.device:
+        """Where the parameters of the architecture are."""
         return next((each.device for each in self.architecture.parameters()), torch.device("cpu"))
 
     def do_train_step(self, *inputs: Any, lr: float) -> float:
-        """One step; gives the loss."""
+        """Train on one minibatch.
+
+        Args:
+            *inputs: The parts of the minibatch, as arrays or tensors; the last is the target.
+            lr: The learning rate, written into the optimizer.
+
+        Returns:
+            The loss.
+
+        Raises:
+            BadInput: The minibatch has no target.
+        """
         if len(inputs) < 2:
-            raise BadInput(
-                f"TorchModel: found a minibatch of {len(inputs)} parts; expected inputs and a target: load both"
-            )
-        if not self.architecture.training:  # what the user froze inside it stays so
+            raise BadInput(f"a minibatch must have at least one input and a target, got {len(inputs)} parts")
+        if not self.architecture.training:  # modules that the user froze stay frozen
             self.architecture.train()
         device = self.device
-        *given, target = (as_input(each, device) for each in inputs)
+        *tensors, target = (as_input(each, device) for each in inputs)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.zero_grad()
-        loss = self.criterion(self.architecture(*given), target)
+        loss = self.criterion(self.architecture(*tensors), target)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.optimizer.step()
         return float(loss.item())
 
     def do_inf_step(self, *inputs: Any) -> Any:
-        """The activated output, as numpy."""
+        """Predict, in evaluation mode and without gradients.
+
+        Args:
+            *inputs: The inputs of the net, as arrays or tensors, without a target.
+
+        Returns:
+            The activated output as a numpy array, or as a dict, list or tuple of them.
+        """
         modes = [(module, module.training) for module in self.architecture.modules()]
         self.architecture.eval()
         try:
             with torch.no_grad():
-                given = [as_input(each, self.device) for each in inputs]
-                return to_numpy(self.activation(self.architecture(*given)))
+                tensors = [as_input(each, self.device) for each in inputs]
+                return to_numpy(self.activation(self.architecture(*tensors)))
         finally:
             for module, mode in modes:
                 module.training = mode
 
 
 def as_input(value: Any, device: torch.device) -> Any:
-    """Arrays as tensors on the device; floats as float32."""
+    """Arrays become tensors on the device, with floats as float32."""
     if isinstance(value, list | tuple):
         return type(value)(as_input(each, device) for each in value)
     if not isinstance(value, torch.Tensor):

@@ -1,13 +1,10 @@
-"""`train_model`: a model with its own step, minibatches and policies, through the one loop.
+"""`train_model`: a model with its own step, minibatches and policies, through the one loop."""
 
-The minibatches of an epoch as the loop reads them.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from samovar import seeds
 from samovar.callbacks import MetricsLog, PolicyClock
@@ -18,12 +15,119 @@ from samovar.functional.torch_model import TorchModel
 from samovar.policies import Constant, Policy
 from samovar.runner import Callback, Learner, MinibatchRecord, Run, Stream, Uri
 from samovar.runner.step import frozen
-from samovar.runner.stream import Records
+from samovar.runner.stream import Minibatches
 from samovar.training.facade import Epochs, check_count, kept_config, open_facade, run_epochs
+
+Validate: TypeAlias = Callable[[], Mapping[str, Any]]
+
+
+def train_model(
+    model: TorchModel,
+    batch_iter: Any,
+    n_epochs: int,
+    lr: Policy | float,
+    log_path: str | Path | None = None,
+    checkpoints_path: str | Path | None = None,
+    validate: Validate | None = None,
+    *,
+    seed: int | None = None,
+    **policies: Any,
+) -> None:
+    """Train a model, with policies that change values between epochs.
+
+    Each epoch goes through the minibatches of `batch_iter`, then calls `validate`, writes the logs, tells the policies
+    and saves a checkpoint. Training ends after `n_epochs`, or after the epoch in which a policy raises `EarlyStopping`.
+
+    With `checkpoints_path`, the same call resumes after a crash and gives the same weights, bit for bit, as a run that
+    was never interrupted. After the last epoch, a call with a larger `n_epochs` continues. A run that ended early is
+    finished: calling again only loads its weights.
+
+    Args:
+        model: A `TorchModel`, or a subclass with its own `do_train_step`.
+        batch_iter: `Infinite(…)`, another `BatchIter`, or a list of minibatches. A minibatch is a tuple of arrays or
+            tensors whose last one is the target.
+        n_epochs: The number of epochs, counted from the start of the run.
+        lr: The learning rate: a number, or a policy such as `Exponential(0.1, 0.9)`.
+        log_path: A folder for a TensorBoard file with the loss, the policies and the metrics; `~` is expanded. Several
+            runs may share it.
+        checkpoints_path: A folder for checkpoints and metrics, one per run; `~` is expanded. It is a result directory,
+            so `samovar ls` and `samovar plot` read it.
+        validate: A function without arguments that returns metrics by name. It is called after each epoch with the
+            model in evaluation mode; random numbers that it draws do not affect training.
+        seed: The seed of the minibatches. By default it is drawn, and kept in `checkpoints_path`. Call
+            `samovar.set_seed` before you build the model to fix its first weights too.
+        **policies: Further values for `do_train_step`, by name: policies with a `value`, numbers, or anything else,
+            which is passed unchanged. A policy without a `value`, such as `LossStop`, only watches epochs.
+
+    Raises:
+        BadInput: An argument is wrong, or `do_train_step` or `validate` returns something unusable.
+        Conflict: `checkpoints_path` holds a run with another seed or other policies.
+
+    Example:
+        ```python
+        import numpy as np
+        import torch
+        from torch import nn
+
+        import samovar
+        from samovar.functional.batch_iter import Infinite, sample
+        from samovar.policies import DecreasingOnPlateau, LossStop
+
+        samovar.set_seed(0)
+        x = np.random.randn(500, 3).astype(np.float32)
+        y = x.sum(1, keepdims=True)
+        model = samovar.TorchModel(nn.Linear(3, 1), nn.Identity(), nn.MSELoss(), torch.optim.Adam)
+        samovar.train_model(
+            model,
+            Infinite(sample(list(zip(x, y))), batch_size=32, n_iters_per_epoch=20),
+            n_epochs=10,
+            lr=DecreasingOnPlateau(0.03, 0.5, patience=2),  # halve it after three epochs without progress
+            log_path="logs",
+            checkpoints_path="checkpoints",
+            validate=lambda: {"mae": float(np.abs(model.do_inf_step(x) - y).mean())},
+            stop=LossStop(3),  # end the run if the loss triples
+        )
+        ```
+    """
+    if not isinstance(model, TorchModel):
+        raise BadInput(f"model must be a TorchModel, got {type(model).__name__}")
+    check_count("n_epochs", n_epochs)
+    batches = as_batch_iter(batch_iter)
+    if batches.num_batches < 1:
+        raise BadInput("batch_iter has no minibatches")
+    if not isinstance(lr, Policy | type) and not hasattr(lr, "__float__"):  # a class gets its own message below
+        raise BadInput(f"lr must be a number or a policy, got {lr!r}")
+    named_policies = {name: _as_policy(name, each) for name, each in {"lr": lr, **policies}.items()}
+    folder = _expand(checkpoints_path)
+    if seed is None:
+        seed = kept_config(folder).get("seed") if folder is not None else None
+    run_seed = seeds.draw_seed() if seed is None else seed
+
+    learner = Learner(model.architecture, model.optimizer, model.criterion, _predict(model))
+    run = Run(learner, named_policies)
+    epochs = Epochs(n_epochs, lambda epoch: BatchStream(batches, run_seed, epoch))
+    logs = _expand(log_path)
+    validation = [Validation(validate, run_seed)] if validate is not None else []
+    writers: list[Callback] = [EventLog(logs, folder)] if logs is not None else []
+    with ExitStack() as stack:
+        result = None
+        if folder is not None:
+            kinds = {name: type(each).__name__ for name, each in named_policies.items()}
+            result = stack.enter_context(open_facade(folder, "train_model", {"seed": run_seed, "policies": kinds}))
+            if result.is_finished:
+                run.load_model(result.directory.load_model().tree)
+                return
+            writers.append(MetricsLog(result))
+        step = ModelStep(model, named_policies)
+        run_epochs(run, step, epochs, [*validation, *writers, PolicyClock()], result, 0)
+        if result is not None and run.end_reason is not None:
+            result.finish(run.state_dict(), run.position)
 
 
 @dataclass(frozen=True, eq=False)
 class BatchStream(Stream):
+    """The minibatches of one epoch as the loop reads them."""
+
     batches: BatchIter
     seed: int
     epoch: int
@@ -32,7 +136,7 @@ class BatchStream(Stream):
     def num_batches(self) -> int:
         return self.batches.num_batches
 
-    def open(self, first: int, columns: Sequence[str]) -> Records:
+    def open(self, first: int) -> Minibatches:
         batches = self.batches.open(self.seed, self.epoch)
         try:
             for number, batch in enumerate(batches):
@@ -48,68 +152,15 @@ def _record(batch: Any, number: int) -> MinibatchRecord:
     return MinibatchRecord({str(place): part for place, part in enumerate(parts)}, num_examples=count, number=number)
 
 
-Validate = Callable[[], Mapping[str, Any]]
-
-
-def train_model(
-    model: TorchModel,
-    batch_iter: Any,
-    n_epochs: int,
-    lr: Policy | float,
-    log_path: str | Path | None = None,
-    checkpoints_path: str | Path | None = None,
-    validate: Validate | None = None,
-    *,
-    seed: int | None = None,
-    **policies: Any,
-) -> None:
-    """Train until `n_epochs` are done or a policy raises `EarlyStopping`.
-
-    With `checkpoints_path` a call goes on where the last one ended; one that was stopped early is finished for good.
-    """
-    if not isinstance(model, TorchModel):
-        raise BadInput(f"train_model: found a model of type {type(model).__name__}; expected a TorchModel: wrap it")
-    check_count("n_epochs", n_epochs)
-    batches = as_batch_iter(batch_iter)
-    if batches.num_batches < 1:
-        raise BadInput("batch_iter: found no minibatches; expected at least one, else nothing is learned: fill it")
-    if not isinstance(lr, Policy | type) and not hasattr(lr, "__float__"):  # of a class more is said below
-        raise BadInput(f"lr: found {lr!r}; expected a number, or a policy: give one")
-    named = {name: _as_policy(name, each) for name, each in {"lr": lr, **policies}.items()}
-    folder = _expand(checkpoints_path)
-    if seed is None:
-        seed = kept_config(folder).get("seed") if folder is not None else None
-    chosen = seeds.draw_seed() if seed is None else seed
-
-    learner = Learner(model.architecture, model.optimizer, model.criterion, _predict(model))
-    run = Run(learner, named)
-    epochs = Epochs(n_epochs, lambda epoch: BatchStream(batches, chosen, epoch))
-    logs = _expand(log_path)
-    judges = [Validation(validate, chosen)] if validate is not None else []
-    writers: list[Callback] = [EventLog(logs, folder)] if logs is not None else []
-    with ExitStack() as stack:
-        result = None
-        if folder is not None:
-            config = {"seed": chosen, "policies": {name: type(each).__name__ for name, each in named.items()}}
-            result = stack.enter_context(open_facade(folder, "train_model", config))
-            if result.is_finished:
-                run.load_model(result.directory.load_model().tree)
-                return
-            writers.append(MetricsLog(result))
-        run_epochs(run, ModelStep(model, named), epochs, [*judges, *writers, PolicyClock()], result, 0)
-        if result is not None and run.end_reason is not None:
-            result.finish(run.state_dict(), run.position)
-
-
 class ModelStep:
-    """Hands each minibatch and the values of policies to the model's own step."""
+    """Passes each minibatch and the values of the policies to the model's own step."""
 
     def __init__(self, model: TorchModel, policies: Mapping[str, Policy]) -> None:
         self._model = model
         self._policies = policies
 
     def begin(self, uri: Uri) -> None:
-        if not self._model.architecture.training:  # what the user froze inside it stays so
+        if not self._model.architecture.training:  # modules that the user froze stay frozen
             self._model.architecture.train()
 
     def run(self, record: MinibatchRecord) -> float:
@@ -118,16 +169,14 @@ class ModelStep:
         try:
             return float(loss)
         except (TypeError, ValueError):
-            raise BadInput(
-                f"do_train_step: returned {loss!r}; expected the loss as a number: return it from your step"
-            ) from None
+            raise BadInput(f"do_train_step must return the loss as a number, got {loss!r}") from None
 
     def drain(self) -> None:
-        """Every step is done when it returns."""
+        """A step is complete when it returns."""
 
 
 class Validation(Callback):
-    """Asks the user's function for metrics; whatever it draws changes no later step."""
+    """Calls the user's function for metrics. Random numbers that it draws do not affect later steps."""
 
     def __init__(self, validate: Validate, seed: int) -> None:
         self._validate = validate
@@ -138,14 +187,12 @@ class Validation(Callback):
         with frozen(run.model, seeds.derive(self._seed, "validate", run.uri.epoch)):
             metrics = self._validate()
         if not isinstance(metrics, Mapping):
-            raise BadInput(
-                f"validate: returned {type(metrics).__name__}; expected a dict of metrics by name: return one"
-            )
+            raise BadInput(f"validate must return a dict of metrics, got {type(metrics).__name__}")
         run.metrics.update(metrics)
 
 
 class Given(Policy):
-    """A value that is no number, handed on as it is."""
+    """A value that is not a number, passed on unchanged. The config of a run holds the name of this class."""
 
     _settings = frozenset({"value"})
 
@@ -157,7 +204,7 @@ def _as_policy(name: str, value: Any) -> Policy:
     if isinstance(value, Policy):
         return value
     if isinstance(value, type) and issubclass(value, Policy):
-        raise BadInput(f"policy {name!r}: found the class {value.__name__}; expected an object: call the class")
+        raise BadInput(f"policy {name!r} must be an object, got the class {value.__name__}: write {value.__name__}(…)")
     return Constant(value) if isinstance(value, int | float) and not isinstance(value, bool) else Given(value)
 
 

@@ -1,5 +1,4 @@
-"""The C++ core for Python: the only room that imports `samovar._native`. Knows no tables or models, and of files only
-where they lie."""
+"""The C++ core as Python sees it: the only room that imports `samovar._native`. Knows no tables and no models."""
 
 from samovar.native.cells import (
     DecodedMinibatches,
@@ -7,8 +6,8 @@ from samovar.native.cells import (
     encode_bag,
     encode_dense,
     encode_opaque,
-    require_codec,
 )
+from samovar.native.codecs import require_codec
 from samovar.native.files import FileList, list_files, stamps_of
 from samovar.native.hashing import Hasher, hash_array, hash_bytes, hash_integers, to_word, tokenize
 

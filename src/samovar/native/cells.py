@@ -1,63 +1,31 @@
-"""Cells of tensor tables: encoded one by one, decoded a whole minibatch at a time. cell.h draws the bytes."""
+"""Cells of tensor tables: encoded one by one, decoded a few minibatches at a time. cell.h draws the bytes."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from samovar import _native
 from samovar.errors import BadInput
+from samovar.native.codecs import require_codec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 
-_CODECS = {"none": 0, "zstd": 1, "lz4": 2}
-# The shared library inside a package that we depend on, then the system's.
-_LIBRARIES = {"zstd": ("zstandard", "_cffi*.so", "libzstd.so.1"), "lz4": ("lz4.block", "_block*.so", "liblz4.so.1")}
-
-
-def require_codec(name: str) -> int:
-    """The number of a codec, its library loaded."""
-    if name != "none":
-        _load_library(name)
-    return _CODECS[name]
-
-
-@cache
-def _load_library(codec: str) -> None:
-    package, pattern, soname = _LIBRARIES[codec]
-    spec = find_spec(package) if find_spec(package.partition(".")[0]) else None
-    folders = (spec.submodule_search_locations if spec else None) or []
-    found = [str(path) for folder in folders for path in sorted(Path(folder).glob(pattern))]
-    problems = []
-    for path in [*found, soname]:
-        try:
-            return _native.load_codec(_CODECS[codec], path)
-        except RuntimeError as error:
-            problems.append(f"{path}: {error}")
-    raise BadInput(
-        f"codec {codec!r}: no library could be loaded ({'; '.join(problems)}); expected the package "
-        f"{package.partition('.')[0]!r} or the system's {soname}: install one of them"
-    )
-
-
 def encode_dense(items: NDArray[np.float32], codec: str, level: int) -> bytes:
-    """A dense cell; see native/include/samovar/cell.h for the bytes."""
+    """A dense cell."""
     return _native.encode_dense(np.ascontiguousarray(items), require_codec(codec), level)
 
 
 def encode_bag(ids: NDArray[np.uint64], lengths: NDArray[np.int32], codec: str, level: int) -> bytes:
-    """A cell of ids. `BadInput` if the lengths do not add up."""
+    """A cell of ids. `BadInput` if the lengths do not add up to the number of ids."""
     try:
         return _native.encode_bag(np.ascontiguousarray(ids), np.ascontiguousarray(lengths), require_codec(codec), level)
     except ValueError as error:
-        raise BadInput(f"bag: {error}; expected one length an example, and as many ids: mend its converter") from error
+        raise BadInput(f"a bag does not add up: {error}. Its converter must return one length per example") from error
 
 
 def encode_opaque(data: Buffer, codec: str, level: int) -> bytes:
@@ -69,7 +37,7 @@ DecodedMinibatches = _native.DecodedMinibatches
 
 
 class MinibatchDecoder:
-    """Decodes all cells of a minibatch in one call, without the GIL, into memory that is used again."""
+    """Decodes all cells of a few minibatches in one call, without the GIL, into memory that is reused."""
 
     def __init__(self, kept_bytes: int) -> None:
         self._decoder = _native.MinibatchDecoder(kept_bytes)
@@ -83,14 +51,21 @@ class MinibatchDecoder:
         are_checked: bool = False,
         may_map: bool = True,
     ) -> _native.DecodedMinibatches:
-        """The cells at the rows [offset, size] of `places`; ValueError(what, number of the cell) for a bad one.
+        """The cells at `places`, one [offset, size] per cell.
 
-        `max_bytes` is the most memory that they may take: a few bytes can claim any size. `are_checked` if these bytes
-        were decoded before: what stays where it lies is then not summed up once more. Unless it `may_map`, nothing
-        stays there."""
+        Args:
+            source: The bytes that hold the cells.
+            places: [cells, 2], byte offsets and sizes in `source`.
+            max_bytes: The most memory that the cells may take; a damaged cell can claim any size.
+            are_checked: These bytes passed their checksums before, so that cells used in place need no second check.
+            may_map: Cells may be used in place, without a copy.
+
+        Raises:
+            ValueError: A cell is damaged; the arguments are what is wrong and the number of the cell.
+        """
         return self._decoder.decode(source, places, max_bytes, are_checked, may_map)
 
     def close(self) -> None:
-        """When this returns, no thread reads a source any more, and none will: they may be changed or cut. A mapped
-        file that is cut while it is read would end the process."""
+        """Wait until no thread reads a source, and admit no more reads: the sources may then be changed or cut.
+        Reading a mapped file past its new end would kill the process."""
         self._decoder.close()

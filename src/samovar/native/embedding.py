@@ -1,4 +1,4 @@
-"""Hash tables of many features. Not among the room's names, because it needs torch."""
+"""Hash tables of many features. Not exported by the room, because it needs torch. "Row" means embedding row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ Lookup = _native.Lookup
 
 @dataclass(frozen=True)
 class RowStep:
-    """One step of an optimizer: the same for all rows."""
+    """The numbers of one optimizer step, the same for all rows."""
 
     kind: str
     lr: float
@@ -40,7 +40,7 @@ class RowStep:
 
 
 class Gradient(NamedTuple):
-    """The gradients of a lookup's outputs, None for one that got none; or one tensor of them all, side by side."""
+    """The gradients of a lookup's outputs, None for an output without one; or one tensor for all, side by side."""
 
     lookup: Lookup
     outputs: Sequence[torch.Tensor | None]
@@ -50,7 +50,7 @@ class Embedding:
     """The tables of a HashEmbedding, by number, and its features, by name."""
 
     def __init__(self, bag: type) -> None:
-        """Bags are of this type, with `data` or `unique` and `inverse`, and `data_len`."""
+        """`bag` is the type of bags, with `data` or `unique` and `inverse`, and `data_len`."""
         self._bag = bag
         self._core = _native.Embedding()
         self._reader = _native.BagReader(bag)
@@ -76,25 +76,25 @@ class Embedding:
         return None if ttl == _native.HASH_NEVER else ttl
 
     def width(self, table: int) -> int:
-        """Floats a row: weights and optimizer state."""
+        """Floats per row: weights and optimizer state."""
         return self._core.width(table)
 
     @property
     def version(self) -> int:
-        """Another number whenever a row may have changed."""
+        """Changes whenever a row may have changed."""
         return self._core.version
 
     def read(self, inputs: Mapping[str, Any]) -> Inputs:
-        """The bags of the features that are given, in the order in which features were added."""
+        """The bags of the features in `inputs`, in the order in which features were added."""
         given = inputs if isinstance(inputs, dict) else dict(inputs)
         try:
             return self._reader.read(given)
         except ValueError as error:
             (name,) = error.args
-            raise _no_bag(name, given[name], self._bag) from error
+            raise _unreadable_bag(name, given[name], self._bag) from error
 
     def lookup(self, inputs: Inputs, outputs: Sequence[torch.Tensor], clock: int, *, is_training: bool) -> Lookup:
-        """Find all rows and pool them into the outputs. In training new ids are inserted and expired ones reset."""
+        """Find all rows and pool them into the outputs. Training inserts new ids and resets expired ones."""
         places = [(out.data_ptr(), out.shape[-1]) for out in outputs]
         try:
             return self._core.lookup(inputs, places, clock, is_training, torch.get_num_threads())
@@ -102,7 +102,7 @@ class Embedding:
             raise _bad_bag(inputs, *error.args) from error
 
     def lookup_columns(self, inputs: Inputs, output: torch.Tensor, clock: int, *, is_training: bool) -> Lookup:
-        """The same into one wide output, the features side by side."""
+        """Like `lookup`, into one wide output with the features side by side."""
         place = (output.data_ptr(), output.shape[-1])
         try:
             return self._core.lookup_columns(inputs, place, clock, is_training, torch.get_num_threads())
@@ -113,7 +113,7 @@ class Embedding:
         self._core.prefetch(inputs)
 
     def update(self, gradients: Sequence[Gradient], step: RowStep) -> None:
-        held = [[None if g is None else _rows_of(g) for g in gradient.outputs] for gradient in gradients]
+        held = [[None if g is None else _contiguous_rows(g) for g in gradient.outputs] for gradient in gradients]
         pending = [
             (gradient.lookup, [None if g is None else (g.data_ptr(), g.stride(0)) for g in outputs])
             for gradient, outputs in zip(gradients, held, strict=True)
@@ -122,7 +122,7 @@ class Embedding:
 
     def sweep(self, clock: int, shard: int | None = None) -> int:
         if shard is not None and not 0 <= shard < SHARDS:
-            raise BadInput(f"sweep: shard {shard}; expected 0 to {SHARDS - 1}, or None for all: name one of them")
+            raise BadInput(f"sweep: shard must be 0 to {SHARDS - 1}, or None for all, got {shard}")
         first, last = (0, SHARDS) if shard is None else (shard, shard + 1)
         return self._core.sweep(clock, first, last, torch.get_num_threads())
 
@@ -135,17 +135,17 @@ class Embedding:
         return counts
 
     def count_live(self, clock: int) -> list[int]:
-        """The rows of each table that are not expired."""
+        """The number of rows of each table that are not expired."""
         return self._core.count_live(clock, torch.get_num_threads())
 
     def count_shard(self, table: int, shard: int, clock: int) -> int:
-        """The same of one shard."""
+        """The number of rows of one shard that are not expired."""
         return self._core.count_shard(table, shard, clock)
 
     def get(
         self, table: int, ids: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.bool_]]:
-        """Rows, stamps and whether each id was there at all, expired or not."""
+        """Rows, stamps, and whether each id exists, expired or not."""
         width = self.width(table)
         rows = np.zeros((len(ids), width), np.float32)
         stamps, found = np.zeros(len(ids), np.uint32), np.zeros(len(ids), np.uint8)
@@ -153,21 +153,21 @@ class Embedding:
         return rows, stamps, found.astype(bool)
 
     def stream(self, table: int, shard: int, clock: int, field: str, *, is_sorted: bool) -> Iterator[memoryview]:
-        """`ids`, `stamps` or `rows` of the rows of a shard that are not expired, in pieces that are used again."""
+        """`ids`, `stamps` or `rows` of the rows of a shard that are not expired, in buffers that are reused."""
         listing = self._list(table, shard, clock, is_sorted)
         width = self.width(table) if field == "rows" else 1
         dtype: Any = {"ids": np.uint64, "stamps": np.uint32, "rows": np.float32}[field]
-        rows_a_piece = max(_CHUNK_BYTES // np.dtype(dtype).itemsize // width, 1)
-        buffers = [np.empty(min(rows_a_piece, len(listing)) * width, dtype) for _ in range(2)]
+        rows_per_piece = max(_CHUNK_BYTES // np.dtype(dtype).itemsize // width, 1)
+        buffers = [np.empty(min(rows_per_piece, len(listing)) * width, dtype) for _ in range(2)]
 
         def fill(number: int) -> memoryview:
-            start = number * rows_a_piece
-            piece = buffers[number % 2][: min(rows_a_piece, len(listing) - start) * width]
+            start = number * rows_per_piece
+            piece = buffers[number % 2][: min(rows_per_piece, len(listing) - start) * width]
             getattr(listing, field)(start, piece)
             return piece.view(np.uint8).data
 
-        num_pieces = -(-len(listing) // rows_a_piece)
-        if num_pieces == 1:  # a thread would take longer to start
+        num_pieces = -(-len(listing) // rows_per_piece)
+        if num_pieces == 1:  # starting a thread would take longer
             yield fill(0)
         elif num_pieces > 1:
             ahead = ThreadPoolExecutor(1)  # one piece is gathered while the one before is written
@@ -179,15 +179,15 @@ class Embedding:
                         pending = ahead.submit(fill, number + 1)
                     yield ready
             finally:
-                ahead.shutdown(wait=False)  # see the reader of tables: nobody waits for its end
+                ahead.shutdown(wait=False)  # do not wait, for the reason given in tables/reader.py
         if field == "rows":
             self._listed = None  # the last field
 
     def _list(self, table: int, shard: int, clock: int, is_sorted: bool) -> _native.Listing:
-        """Made once for the fields of a shard, which are streamed one after the other."""
+        """Made once per shard, whose fields are streamed one after the other."""
         key = (table, shard, clock, is_sorted, self.version)
         if self._listed is None or self._listed[0] != key:
-            self._listed = None  # before the next one is made
+            self._listed = None  # free it before the next one is made
             self._listed = (key, _native.Listing(self._core, table, shard, clock, is_sorted))
         return self._listed[1]
 
@@ -196,7 +196,7 @@ class Embedding:
 
 
 class Loading:
-    """A table that is filled apart from the one in use, and takes its place when it is whole."""
+    """A table that is filled beside the one in use, and replaces it when complete."""
 
     def __init__(self, core: _native.Embedding, table: int, kind: str, num_rows: int) -> None:
         self._core, self._table = core, table
@@ -205,33 +205,33 @@ class Loading:
     def insert(
         self, shard: int, ids: NDArray[np.uint64], stamps: NDArray[np.uint32], rows: NDArray[np.float32]
     ) -> None:
-        """ValueError for an id of another shard, or one that is there already."""
+        """ValueError for an id of another shard, or one that exists."""
         self._loading.insert(shard, ids, stamps, rows.reshape(-1))
 
     def finish(self, counters: Sequence[int]) -> None:
-        """Inserted, reset, freed, missed, skipped: how they go on."""
+        """Replace the table; `counters` are inserted, reset, freed, missed and skipped."""
         self._loading.finish(self._core, self._table, list(counters))
 
 
 def _bad_bag(inputs: Inputs, what: str, number: int) -> BadInput:
     name = inputs.names[number]
-    return BadInput(f"feature {name!r}: {what}; expected one length a bag, each id in one bag: mend what made the Bag")
+    return BadInput(f"feature {name!r}: the Bag does not add up: {what}")
 
 
-def _no_bag(name: str, found: Any, bag: type) -> BadInput:
-    """Why this cannot be read."""
+def _unreadable_bag(name: str, found: Any, bag: type) -> BadInput:
+    """The error for a value that is not a readable bag."""
     if not isinstance(found, bag):
         return BadInput(
-            f"feature {name!r}: found {type(found).__name__}; expected a {bag.__name__}: give a real-valued tensor to "
-            f"the dense part, or wrap ids as {bag.__name__}(data, data_len)"
+            f"feature {name!r}: expected a {bag.__name__}, got {type(found).__name__}. Wrap ids as "
+            f"{bag.__name__}(data, data_len); real values belong to the dense part"
         )
-    given: Any = found  # its type is known to the caller alone
+    given: Any = found  # only the caller knows its type
     ids = given.data if given.unique is None else given.unique
     parts = {"ids": ids, "data_len": given.data_len, "inverse": given.inverse}
     described = ", ".join(f"{part} {_describe(tensor)}" for part, tensor in parts.items() if tensor is not None)
     return BadInput(
-        f"feature {name!r}: found {described}; expected contiguous tensors on the CPU, ids int64 and inverse int32 of "
-        "rank 1, data_len int32: convert them"
+        f"feature {name!r}: expected contiguous tensors on the CPU, with ids int64 and inverse int32 of rank 1 and "
+        f"data_len int32, got {described}"
     )
 
 
@@ -242,8 +242,8 @@ def _describe(tensor: Any) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of rank {tensor.dim()} on {tensor.device}{layout}"
 
 
-def _rows_of(gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient as float32 [bags, dim] on the CPU, each row in one piece; a slice of a wider one stays as it is."""
+def _contiguous_rows(gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient as float32 [bags, dim] on the CPU with contiguous rows. A slice of a wider one is not copied."""
     if gradient.dtype is not torch.float32 or not gradient.is_cpu:
         gradient = gradient.to("cpu", torch.float32)
     if gradient.dim() != 2:

@@ -1,4 +1,4 @@
-"""All files below a folder, with stamps that tell a changed one. Reads no content."""
+"""All files below a folder, with stamps that show a change. Reads no content."""
 
 import os
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ SIZE, CTIME = 0, 2
 
 @dataclass(frozen=True)
 class FileList:
+    """The files below a folder."""
+
     blob: bytes
     """Paths below the folder, end to end, in the order of their bytes."""
     ends: NDArray[np.int64]
@@ -31,7 +33,7 @@ class FileList:
 
 
 def list_files(root: str | os.PathLike[str]) -> tuple[FileList, list[str]]:
-    """The files, links to files included, and the names of what is neither file nor folder. An `OSError` if a folder
+    """The files, including links to files, and the names of what is neither file nor folder. `OSError` if a folder
     cannot be read."""
     blob, ends, stamps, odd = _native.list_files(os.fsencode(root))
     stamped = np.asarray(stamps, np.int64).reshape(-1, NUM_STAMPS)
@@ -39,5 +41,5 @@ def list_files(root: str | os.PathLike[str]) -> tuple[FileList, list[str]]:
 
 
 def stamps_of(status: Any) -> tuple[int, int, int, int]:
-    """The same stamps from what `os.stat` gives."""
+    """The same stamps from the result of `os.stat`."""
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -1,5 +1,5 @@
-"""The graph of results and of the sources that they were made from, for any number of targets, and its picture.
-Knows links and their states, not why one is stale (why.py).
+"""`chain`: the graph of results and the sources that they were made from, and its picture. Knows links and their
+states, but not why one is stale (why.py).
 """
 
 import glob
@@ -10,26 +10,36 @@ from pathlib import Path
 from samovar.config import flatten, resolve_path
 from samovar.config.values import at, split
 from samovar.errors import NotAResult
-from samovar.results import Link, Source, open_directory
+from samovar.results import Link, ResultDirectory, Source, open_directory
 from samovar.results.directory import follow_sources
+from samovar.runs.drawing import save_figure
 from samovar.runs.find import Target
-from samovar.runs.pictures import save_figure
 
-_KEYS = ("source", "table", "init_from")
+_SOURCE_KEYS = ("source", "table", "init_from")
 _COLORS = {"good": "#2e7d32", "live": "#2e7d32", "raw files": "#607d8b"}
 _STALE_COLOR = "#c62828"
 
 
 def links_of(target: Target) -> list[Link]:
-    """Of a result as it recorded them; of a config as they would be if it were run now."""
+    """The links that a result recorded, or that a config would have if it were run now."""
     if target.directory is not None:
         return target.directory.chain()
-    return list(follow_sources(_planned(target), (str(target.path.resolve()),)))
+    return list(follow_sources(_planned_sources(target), (str(target.path.resolve()),)))
 
 
-def _planned(target: Target) -> Iterator[Source]:
+def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:
+    """Results and everything that they were made from and that still exists, without duplicates."""
+    found: dict[Path, ResultDirectory] = {}
+    for directory in directories:
+        origins = [link.origin for link in directory.chain() if link.origin is not None]
+        for each in (directory, *origins):
+            found.setdefault(Path(each.name).resolve(), each)
+    return list(found.values())
+
+
+def _planned_sources(target: Target) -> Iterator[Source]:
     for key, value in flatten(target.config).items():
-        if split(key)[-1] in _KEYS or split(key)[0] == "source":
+        if split(key)[-1] in _SOURCE_KEYS or split(key)[0] == "source":
             places = {key: value} if isinstance(value, str) else {}
             if isinstance(value, list):
                 places = {at(key, index): each for index, each in enumerate(value) if isinstance(each, str)}
@@ -46,20 +56,20 @@ def _as_source(key: str, path: Path) -> Source:
 
 @dataclass
 class Graph:
-    """Results by whole path, and links from each to what it was made from."""
+    """Results by absolute path, and the links from each to its sources."""
 
     nodes: dict[str, str] = field(default_factory=dict)
-    """What to write at each: name and kind."""
+    """The label of each: name and kind."""
     edges: dict[tuple[str, str], Link] = field(default_factory=dict)
 
     def columns(self) -> dict[str, int]:
-        """How many steps each node is away from where its chain begins."""
-        column = dict.fromkeys(self.nodes, 0)
+        """The number of steps from the start of the chain to each node."""
+        columns = dict.fromkeys(self.nodes, 0)
         links = [edge for edge, link in self.edges.items() if link.state != "circle"]
         for _ in self.nodes:
             for made, source in links:
-                column[made] = max(column[made], min(column[source] + 1, len(self.nodes)))
-        return column
+                columns[made] = max(columns[made], min(columns[source] + 1, len(self.nodes)))
+        return columns
 
 
 def make_graph(targets: Iterable[Target]) -> Graph:
@@ -81,8 +91,8 @@ def _label(link: Link) -> str:
 
 
 def draw(graph: Graph, path: Path) -> None:
-    """Sources on the left; the ending of the path chooses PNG or SVG."""
-    from matplotlib.figure import Figure  # only who draws waits for it
+    """Draw the graph with sources on the left, as PNG or SVG by the suffix of the path."""
+    from matplotlib.figure import Figure  # takes a second to import
 
     columns = graph.columns()
     rows: dict[int, int] = {}

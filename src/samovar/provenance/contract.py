@@ -1,8 +1,8 @@
-"""The exactness contract: what two runs of one config must have in common to the last bit, and where they first differ.
-Runs nothing.
+"""The exactness contract: what must be equal bit for bit in two runs of one config, and where two runs first differ.
+`replay` and `verify-resume` compare by it. Runs nothing.
 
-Every file of model/, evaluation/, files/ (of a user's stage), manifest/ and segments/ (of a table), the metrics log,
-and TensorBoard's (tag, step, value). Times of the clock live elsewhere.
+It covers every file in model/, evaluation/, files/ (stages), manifest/ and segments/ (tables), the metrics log, and
+TensorBoard's (tag, step, value) sequence. Wall-clock times are kept elsewhere.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _MAX_EXCERPT = 120
 
 
 def contract_of(out: Path) -> dict[str, Any]:
-    """Everything that must be the same, by name: what comes first in time, first. Files are mapped, not read."""
+    """Everything that must be equal, by name, in the order in which runs write it. Files are mapped, not read."""
     store = open_directory(out).store
     kept: dict[str, Any] = {}
     if store.size(f"logs/{METRICS_LOG}") is not None:
@@ -34,34 +34,34 @@ def contract_of(out: Path) -> dict[str, Any]:
 
 
 def compare(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """One line a difference, with its first place."""
+    """One line per difference, with the first place where it shows. Empty: equal."""
     lines = [f"{path}: is missing" for path in sorted(expected.keys() - found.keys())]
     lines += [f"{path}: should not be there" for path in sorted(found.keys() - expected.keys())]
     both = [path for path in expected if path in found and not _is_same(expected[path], found[path])]
-    return lines + [f"{path}: differs {_first_place(path, expected[path], found[path])}" for path in both]
+    return lines + [f"{path}: differs {_describe_first(path, expected[path], found[path])}" for path in both]
 
 
 def _is_same(old: Any, new: Any) -> bool:
-    return repr(old) == repr(new) if isinstance(old, list) else bool(old == new)  # NaN is NaN, among scalars
+    return repr(old) == repr(new) if isinstance(old, list) else bool(old == new)  # repr: NaN equals NaN
 
 
-def _first_place(path: str, old: Any, new: Any) -> str:
+def _describe_first(path: str, old: Any, new: Any) -> str:
     if isinstance(old, list):
-        index, pair = _first(old, new)
+        index, pair = _find_first(old, new)
         return f"in value {index + 1}: {pair[0]} → {pair[1]}"
     if path.endswith(".safetensors"):
-        return next(_arrays(old, new), "in its header")
+        return next(_compare_arrays(old, new), "in its header")
     try:
         lines = str(old, "utf-8").splitlines(), str(new, "utf-8").splitlines()
     except UnicodeDecodeError:
         return f"from byte {_first_byte(old, new)} on"
     if lines[0] == lines[1]:
         return f"from byte {_first_byte(old, new)} on"
-    index, pair = _first(*lines)
+    index, pair = _find_first(*lines)
     return f"in line {index + 1}: {_excerpts(*pair)}"
 
 
-def _first(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, tuple[Any, Any]]:
+def _find_first(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, tuple[Any, Any]]:
     pairs = enumerate(zip_longest(old, new, fillvalue="nothing"))
     return next((index, pair) for index, pair in pairs if repr(pair[0]) != repr(pair[1]))
 
@@ -72,18 +72,18 @@ def _first_byte(old: Buffer, new: Buffer) -> int:
     return int(differing[0]) if len(differing) else size
 
 
-def _arrays(old: Buffer, new: Buffer) -> Iterator[str]:
+def _compare_arrays(old: Buffer, new: Buffer) -> Iterator[str]:
     before, after = ArraysFile(memoryview(old)), ArraysFile(memoryview(new))
     for name in before.names:
         if name not in after.names:
-            yield f"in the array {name}: it is gone"
+            yield f"in the array {name}: it is missing"
         elif before.raw(name) != after.raw(name):
             yield f"in the array {name}, from its byte {_first_byte(before.raw(name), after.raw(name))} on"
     yield from (f"in the array {name}: it is new" for name in after.names if name not in before.names)
 
 
 def _excerpts(old: str, new: str) -> str:
-    """Both lines around the first letter that differs."""
+    """Both lines around the first character that differs."""
     start = next((index for index, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
     begin = max(0, start - _MAX_EXCERPT // 2)
     shown = [line[begin : begin + _MAX_EXCERPT] for line in (old, new)]

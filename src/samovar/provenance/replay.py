@@ -1,4 +1,4 @@
-"""A result made again elsewhere, from nothing but what its directory holds, and compared bit for bit."""
+"""`replay`: make a result again elsewhere, from nothing but what its directory holds, and compare bit for bit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from samovar.brewing.brew import TABLE_KIND, brew
 from samovar.brewing.recipe import Recipe
 from samovar.config.identity import STAGE
 from samovar.errors import BadInput, Conflict
-from samovar.provenance.audit import explain_link, find_raw_changes
 from samovar.provenance.contract import compare, contract_of
+from samovar.provenance.why import explain_link, find_raw_changes
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
 from samovar.results.environment import changed_environment
@@ -22,8 +22,8 @@ from samovar.training.request import Request
 from samovar.training.script import read_script
 from samovar.training.train import MODEL_KIND, train
 
-Again = Callable[[ResultDirectory, Path, Console | None], object]
-_DATES = ("start_date", "end_date", "datetime_format", "timezone")
+Remake = Callable[[ResultDirectory, Path, Console | None], object]
+_DATE_KEYS = ("start_date", "end_date", "datetime_format", "timezone")
 
 
 @dataclass(frozen=True)
@@ -33,80 +33,91 @@ class ReplayReport:
     differences: list[str]
     """Empty: equal to the last bit."""
     environment: list[str]
-    """What is not as it was when the result was made."""
+    """What differs from the environment in which the result was made."""
 
 
 def replay(path: Path, into: Path, console: Console | None = None) -> ReplayReport:
-    """`into` must not be there yet, or be a replay that was stopped: it goes on. Executes the script that the directory
-    keeps; `console` shows how far it is."""
-    directory = open_directory(path)
-    again = _choose(directory)
-    begun = ResultDirectory(LocalStore(into))
-    is_unfinished = begun.is_created and not begun.is_finished
+    """Make a result again and compare it with the original.
+
+    Executes the script that the directory keeps.
+
+    Args:
+        path: A finished result of brew, train, predict or run.
+        into: Where to make it: a new directory, or a replay that was stopped, which resumes.
+        console: Where to show progress. None: nowhere.
+
+    Raises:
+        Conflict: The result is not finished, its sources changed, or `into` is not empty.
+        BadInput: The result cannot be made again from its directory.
+    """
+    original = open_directory(path)
+    _check_replayable(original)
+    remake = _find_remake(original)
+    started = ResultDirectory(LocalStore(into))
+    is_unfinished = started.is_created and not started.is_finished
     if into.exists() and any(into.iterdir()) and not is_unfinished:
-        raise Conflict(f"{into}: is not empty; a result is never overwritten: choose another directory for --into")
-    again(directory, into, console)
+        raise Conflict(f"{into}: not empty, and results are never overwritten. Choose another directory for --into")
+    remake(original, into, console)
     expected, found = contract_of(path), contract_of(into)
-    environment = changed_environment(directory.environment, open_directory(into).environment)
+    environment = changed_environment(original.environment, open_directory(into).environment)
     return ReplayReport(into, len(expected), compare(expected, found), environment)
 
 
-def _choose(directory: ResultDirectory) -> Again:
-    """How it was made; refuses what cannot be made again."""
-    kind = directory.lineage.kind
-    if not directory.is_finished:
-        raise Conflict(
-            f"{directory.name}: is not finished ({directory.describe_state()}); expected a finished result: let it end"
-        )
-    again = _run_again if kind.startswith(STAGE) else _KINDS.get(kind)
-    if again is None or (kind == TABLE_KIND and "source" not in directory.config):
+def _find_remake(original: ResultDirectory) -> Remake:
+    kind = original.lineage.kind
+    return _remake_stage if kind.startswith(STAGE) else _REMAKES[kind]
+
+
+def _check_replayable(original: ResultDirectory) -> None:
+    kind = original.lineage.kind
+    if not original.is_finished:
+        raise Conflict(f"{original.name}: not finished ({original.describe_state()})")
+    is_known = kind.startswith(STAGE) or kind in _REMAKES
+    if not is_known or (kind == TABLE_KIND and "source" not in original.config):
         raise BadInput(
-            f"{directory.name}: is a {kind} that a call from Python made; expected a result of brew, train, predict or "
-            "run: call it again yourself"
+            f"{original.name}: this {kind} was made by a call from Python. Only results of brew, train, predict and "
+            "run can be replayed"
         )
-    changes = directory.store.attributes().values.get("script_changes", [])
+    changes = original.store.attributes().values.get("script_changes", [])
     if changes and kind == MODEL_KIND:
         raise BadInput(
-            f"{directory.name}: its code changed at position {changes[-1]['position']}; expected one script from the "
-            "beginning to the end: train it anew with the script that it keeps"
+            f"{original.name}: its script changed at position {changes[-1]['position']}, so no single script makes it "
+            "again"
         )
-    for link in directory.chain():
+    for link in original.chain():
         if link.depth == 0 and link.is_stale:
-            raise Conflict(
-                f"{directory.name}: its source {link.source.path} is {link.state}; expected it as it was: "
-                f"{'; '.join(explain_link(link))}"
-            )
-    for change in find_raw_changes(directory):
-        raise Conflict(f"{directory.name}: {change}; expected the raw files as they were: bring them back")
-    return again
+            reasons = "; ".join(explain_link(link))
+            raise Conflict(f"{original.name}: its source {link.source.path} is {link.state}: {reasons}")
+    for change in find_raw_changes(original):
+        raise Conflict(f"{original.name}: its raw files changed: {change}")
 
 
-def _brew_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
-    config = directory.config
-    brew(Recipe.load(config, f"{directory.name}/{CONFIG}"), config, Path(), into)
-
-
-def _request(directory: ResultDirectory, into: Path) -> Request:
-    folder = Path(directory.name)
+def _make_request(original: ResultDirectory, into: Path) -> Request:
+    folder = Path(original.name)
     script = read_script(folder / SCRIPT)
-    return Request(directory.config, f"{directory.name}/{CONFIG}", folder, script, into, replayed=directory)
+    return Request(original.config, f"{original.name}/{CONFIG}", folder, script, into, replayed=original)
 
 
-def _train_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
-    train(_request(directory, into), console)
+def _remake_table(original: ResultDirectory, into: Path, console: Console | None) -> None:
+    config = original.config
+    brew(Recipe.load(config, f"{original.name}/{CONFIG}"), config, Path(), into)
 
 
-def _run_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
-    run_stage(_request(directory, into))
+def _remake_model(original: ResultDirectory, into: Path, console: Console | None) -> None:
+    train(_make_request(original, into), console)
 
 
-def _predict_again(directory: ResultDirectory, into: Path, console: Console | None) -> None:
-    config = directory.config
+def _remake_stage(original: ResultDirectory, into: Path, console: Console | None) -> None:
+    run_stage(_make_request(original, into))
+
+
+def _remake_prediction(original: ResultDirectory, into: Path, console: Console | None) -> None:
+    config = original.config
     position = open_directory(config["source"]).load_model().position
     if position != config["position"]:
         raise Conflict(
-            f"{directory.name}: its model stood at {config['position']} and is now at {position}; expected the same: "
-            "a model that learns on cannot be asked again"
+            f"{original.name}: its model has trained further, from {config['position']} to {position}, so these "
+            "predictions cannot be made again"
         )
     predict(
         PredictRequest(
@@ -116,14 +127,14 @@ def _predict_again(directory: ResultDirectory, into: Path, console: Console | No
             config["keys"],
             config["targets"],
             config.get("features"),
-            {key: config[key] for key in _DATES if key in config},
+            {key: config[key] for key in _DATE_KEYS if key in config},
         ),
         console,
     )
 
 
-_KINDS: Mapping[str, Again] = {
-    TABLE_KIND: _brew_again,
-    MODEL_KIND: _train_again,
-    PREDICTION_KIND: _predict_again,
+_REMAKES: Mapping[str, Remake] = {
+    TABLE_KIND: _remake_table,
+    MODEL_KIND: _remake_model,
+    PREDICTION_KIND: _remake_prediction,
 }

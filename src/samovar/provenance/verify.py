@@ -1,8 +1,9 @@
-"""`verify-resume`: one run straight, one killed again and again at random instants; both must end with the same bytes.
+"""`verify-resume`: one run straight through, others killed at random instants; all must end with the same bytes.
 
-What is compared is the exactness contract (contract.py).
+straight/   fork ─▶ train ────────────────────────────────────────▶ finished ─┐
+killed_1/   fork ─▶ train ─ SIGKILL ─ fork ─▶ resume ─ SIGKILL … ─▶ finished ─┴─▶ compare (contract.py)
 
-Running something in a forked child that may be killed at any instant.
+Each attempt is a forked child (below), which shares the imports of this process and may be killed at any instant.
 """
 
 import ctypes
@@ -31,216 +32,105 @@ from samovar.store import LocalStore
 from samovar.training.request import Request
 from samovar.training.train import train
 
-_LOOK_SECONDS = 0.001
+LOG = "child.log"
+_POLL_SECONDS = 0.001
 _MAPPED_FILES = Path("/proc/self/maps")
 _PAUSE_HARD = 2  # omp_pause_hard of OpenMP 5
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a child ended: its exit code, or minus the signal that killed it; and what it said."""
-
-    code: int
-    output: str
-    seconds: float
-
-    @property
-    def was_killed(self) -> bool:
-        return self.code == -signal.SIGKILL
-
-
-@dataclass(frozen=True)
-class Child:
-    """A child at work."""
-
-    pid: int
-    log: Path
-    begun: float
-
-    def wait(self, kill_after_seconds: float | None = None) -> Ended:
-        """Its end; it is killed with SIGKILL if it lives longer than that."""
-        while kill_after_seconds is not None and time.monotonic() - self.begun < kill_after_seconds:
-            ended = self.look()
-            if ended is not None:
-                return ended
-            time.sleep(_LOOK_SECONDS)
-        if kill_after_seconds is not None:
-            os.kill(self.pid, signal.SIGKILL)
-        _, status = os.waitpid(self.pid, 0)
-        return self._ended(status)
-
-    def look(self) -> Ended | None:
-        """How it ended, None while it lives."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        return self._ended(status) if pid else None
-
-    def _ended(self, status: int) -> Ended:
-        output = self.log.read_text() if self.log.exists() else ""
-        return Ended(os.waitstatus_to_exitcode(status), output, time.monotonic() - self.begun)
-
-
-def start_child(act: Callable[[], object], log: Path) -> Child:
-    """Run something in a child; what it prints goes to the log."""
-    log.unlink(missing_ok=True)
-    begun = time.monotonic()
-    _send_openmp_threads_home()
-    pid = os.fork()
-    if pid == 0:
-        _be_the_child(act, log)
-    return Child(pid, log, begun)
-
-
-def run_in_child(act: Callable[[], object], log: Path, kill_after_seconds: float | None = None) -> Ended:
-    """The child does not outlive an interrupt of its parent."""
-    child = start_child(act, log)
-    try:
-        return child.wait(kill_after_seconds)
-    except KeyboardInterrupt:
-        with suppress(OSError):  # it may have ended by itself
-            child.wait(kill_after_seconds=0)
-        raise
-
-
-def _send_openmp_threads_home() -> None:
-    """A fork copies no threads, and in the child torch would wait for ever for those of its OpenMP team. A team that
-    was dismissed before is made anew by whoever needs it, on both sides."""
-    if not _MAPPED_FILES.exists():
-        return
-    mapped = {line.split()[-1] for line in _MAPPED_FILES.read_text().splitlines()}
-    for path in mapped:
-        if Path(path).name.startswith("libgomp"):
-            ctypes.CDLL(path).omp_pause_resource_all(_PAUSE_HARD)
-
-
-def _be_the_child(act: Callable[[], object], log: Path) -> None:
-    code = 1
-    try:
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        os.dup2(descriptor, 1)
-        os.dup2(descriptor, 2)
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # it lives as long as the child
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # the same
-        act()
-        code = 0
-    except SamovarError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = error.exit_code
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-LOG = "child.log"
 
 
 @dataclass(frozen=True)
 class VerifyReport:
     num_kills: int
     num_runs: int
-    """More than one when a run ended before all kills were done."""
+    """More than one if a run finished before all kills were done."""
     num_files: int
     differences: list[str]
+    """Empty: equal to the last bit."""
 
 
 def verify_resume(
-    request: Request, num_kills: int, folder: Path, seed: int = 0, watch: Callable[[int], None] = lambda kills: None
+    request: Request, num_kills: int, folder: Path, seed: int = 0, report: Callable[[int], None] = lambda kills: None
 ) -> VerifyReport:
-    """All runs are made in `folder`; `watch` is told how many kills were done."""
+    """Train straight through and with kills, and compare the results.
+
+    Args:
+        request: Config and script; its directory is not used.
+        num_kills: How many times to kill.
+        folder: Where to make the runs.
+        seed: Decides the instants of the kills.
+        report: Called with the number of kills after each.
+
+    Raises:
+        BadInput: The folder has runs already.
+        SamovarError: A run failed for another reason than a kill.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     straight = _place(request, folder / "straight")
     if straight.out.exists():
-        raise BadInput(f"{straight.out}: is there already; expected a folder without earlier runs: name another")
-    _load_ahead()
+        raise BadInput(f"{straight.out}: already exists. Choose a folder without earlier runs")
+    _preload()
     try:
-        return _compare_runs(request, straight, num_kills, folder, seed, watch)
-    except KeyboardInterrupt:  # half a proof is none; and so it can begin again in the same folder
+        return _compare_runs(request, straight, num_kills, folder, seed, report)
+    except KeyboardInterrupt:  # a partial proof is worth nothing; remove it so that the folder can be used again
         for path in (straight.out, *folder.glob("killed_*"), folder / LOG):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         raise
 
 
 def _compare_runs(
-    request: Request, straight: Request, num_kills: int, folder: Path, seed: int, watch: Callable[[int], None]
+    request: Request, straight: Request, num_kills: int, folder: Path, seed: int, report: Callable[[int], None]
 ) -> VerifyReport:
     done = _run(straight, folder)
     if done.code != 0:
-        raise _failed("the straight run", done)
+        raise _make_error("the straight run", done)
     expected = contract_of(straight.out)
-    pace = Pace(done.seconds, _count_uris(straight.out), num_kills, numpy_generator(seed, "verify-resume"))
+    delay = KillDelay(done.seconds, _count_uris(straight.out), num_kills, numpy_generator(seed, "verify-resume"))
     kills, runs, differences = 0, 0, []
     while kills < num_kills:
         runs += 1
         killed = _place(request, folder / f"killed_{runs}")
-        kills = _kill_often(killed, folder, pace, kills, num_kills, watch)
+        kills = _run_with_kills(killed, folder, delay, kills, num_kills, report)
         found = contract_of(killed.out)
         differences += [f"{killed.out}: {line}" for line in compare(expected, found)]
     return VerifyReport(kills, runs, len(expected), differences)
 
 
-def _load_ahead() -> None:
-    """What every child would load again, for seconds: the compiler that optimizers ask for, and package versions."""
+def _preload() -> None:
+    """Load what every child would spend seconds on: torch's compiler, which optimizers import, and package versions."""
     importlib.import_module("torch._dynamo")
     capture_environment()
 
 
 def _place(request: Request, out: Path) -> Request:
-    """The same run elsewhere, with a snapshot after every URI: how often changes nothing, and kills cost less."""
+    """The same run elsewhere, with a snapshot after every URI: this changes no bit, and each kill costs less."""
     return replace(request, out=out, tree=merge(request.tree, {"snapshotter": {"frequency": 0.0}, "progress": False}))
 
 
-def _run(request: Request, folder: Path, kill_after_seconds: float | None = None) -> Ended:
+def _run(request: Request, folder: Path, kill_after_seconds: float | None = None) -> "ChildExit":
     return run_in_child(lambda: train(request), folder / LOG, kill_after_seconds)
 
 
-def _kill_often(
-    request: Request, folder: Path, pace: "Pace", kills: int, num_kills: int, watch: Callable[[int], None]
+def _run_with_kills(
+    request: Request, folder: Path, delay: "KillDelay", kills: int, num_kills: int, report: Callable[[int], None]
 ) -> int:
-    """One run to its end, killed as often as is left to do; gives how many kills there were in all."""
-    pace.start()
+    """Train one directory to its end, with as many kills as are left. Returns the number of kills in all runs."""
+    delay.start_run()
     while kills < num_kills:
-        ended = _run(request, folder, pace.draw())
-        if ended.code == 0:
-            pace.shorten()
+        done = _run(request, folder, delay.draw_seconds())
+        if done.code == 0:
+            delay.shorten()
             return kills
-        if not ended.was_killed:
-            raise _failed(f"the run after {kills} kills", ended)
+        if not done.was_killed:
+            raise _make_error(f"the run after {kills} kills", done)
         num_snapshots = _count_snapshots(request.out)
-        if num_snapshots > 0:  # before the first one there is nothing to go on from: it proves nothing
+        if num_snapshots > 0:  # before the first snapshot there is nothing to resume, so the kill proves nothing
             kills += 1
-            watch(kills)
-        pace.learn(num_snapshots)
-    ended = _run(request, folder)
-    if ended.code != 0:
-        raise _failed(f"the last run, after {kills} kills", ended)
+            report(kills)
+        delay.adjust(num_snapshots)
+    done = _run(request, folder)
+    if done.code != 0:
+        raise _make_error(f"the last run, after {kills} kills", done)
     return kills
-
-
-class Pace:
-    """How long a child may live: so long that the run gets on, and so short that it does not end before all kills."""
-
-    def __init__(self, seconds: float, num_uris: int, num_kills: int, chance: np.random.Generator) -> None:
-        self._longest = seconds / 4
-        self._step = num_uris / (num_kills + 1)
-        self._chance = chance
-        self._kills, self._reached = 0, 0
-
-    def start(self) -> None:
-        self._kills, self._reached = 0, 0
-
-    def draw(self) -> float:
-        return float(self._chance.uniform(0, self._longest))
-
-    def learn(self, num_snapshots: int) -> None:
-        self._kills += 1
-        is_late = num_snapshots < self._step * self._kills
-        self._longest *= 1.15 if is_late else 0.87
-
-    def shorten(self) -> None:
-        """It ended before it was killed. Else early kills alone would move the pace, away from the run for ever."""
-        self._longest *= 0.87
 
 
 def _count_snapshots(out: Path) -> int:
@@ -253,6 +143,134 @@ def _count_uris(out: Path) -> int:
     return int(finished["position"]["next_uri"])
 
 
-def _failed(what: str, ended: Ended) -> SamovarError:
-    error = UserError if ended.code == 2 else SamovarError
-    return error(f"verify-resume: {what} ended with exit code {ended.code}; expected 0. It said:\n{ended.output}")
+def _make_error(what: str, done: "ChildExit") -> SamovarError:
+    error = UserError if done.code == 2 else SamovarError
+    return error(f"verify-resume: {what} failed with exit code {done.code}:\n{done.output}")
+
+
+class KillDelay:
+    """How long a child may live: long enough that the run advances, short enough that it does not end too early."""
+
+    def __init__(self, seconds: float, num_uris: int, num_kills: int, generator: np.random.Generator) -> None:
+        self._max_seconds = seconds / 4
+        self._uris_per_kill = num_uris / (num_kills + 1)
+        self._generator = generator
+        self._num_kills = 0
+
+    def start_run(self) -> None:
+        self._num_kills = 0
+
+    def draw_seconds(self) -> float:
+        return float(self._generator.uniform(0, self._max_seconds))
+
+    def adjust(self, num_snapshots: int) -> None:
+        """After a kill: give more time to a run that is behind, less to one that is ahead."""
+        self._num_kills += 1
+        is_behind = num_snapshots < self._uris_per_kill * self._num_kills
+        self._max_seconds *= 1.15 if is_behind else 0.87
+
+    def shorten(self) -> None:
+        """After a run that ended before it was killed. Without this, early kills alone would keep raising the limit."""
+        self._max_seconds *= 0.87
+
+
+# A forked child that may be killed at any instant
+
+
+@dataclass(frozen=True)
+class ChildExit:
+    """How a child ended."""
+
+    code: int
+    """Its exit code, or minus the signal that killed it."""
+    output: str
+    seconds: float
+
+    @property
+    def was_killed(self) -> bool:
+        return self.code == -signal.SIGKILL
+
+
+@dataclass(frozen=True)
+class Child:
+    """A running child."""
+
+    pid: int
+    log: Path
+    started: float
+
+    def wait(self, kill_after_seconds: float | None = None) -> ChildExit:
+        """Wait for its end; send SIGKILL if it lives longer than that."""
+        while kill_after_seconds is not None and time.monotonic() - self.started < kill_after_seconds:
+            done = self.poll()
+            if done is not None:
+                return done
+            time.sleep(_POLL_SECONDS)
+        if kill_after_seconds is not None:
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        return self._exit(status)
+
+    def poll(self) -> ChildExit | None:
+        """How it ended, or None while it runs."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return self._exit(status) if pid else None
+
+    def _exit(self, status: int) -> ChildExit:
+        output = self.log.read_text() if self.log.exists() else ""
+        return ChildExit(os.waitstatus_to_exitcode(status), output, time.monotonic() - self.started)
+
+
+def start_child(work: Callable[[], object], log: Path) -> Child:
+    """Call a function in a forked child. Its output goes to the log."""
+    log.unlink(missing_ok=True)
+    started = time.monotonic()
+    _stop_openmp_threads()
+    pid = os.fork()
+    if pid == 0:
+        _run_child(work, log)
+    return Child(pid, log, started)
+
+
+def run_in_child(work: Callable[[], object], log: Path, kill_after_seconds: float | None = None) -> ChildExit:
+    """Call a function in a forked child and wait for its end. An interrupt of this process kills the child too."""
+    child = start_child(work, log)
+    try:
+        return child.wait(kill_after_seconds)
+    except KeyboardInterrupt:
+        with suppress(OSError):  # it may have ended by itself
+            child.wait(kill_after_seconds=0)
+        raise
+
+
+def _stop_openmp_threads() -> None:
+    """A fork copies no threads, so torch in the child would wait indefinitely for those of its OpenMP team. A stopped
+    team starts again when it is needed, in both processes."""
+    if not _MAPPED_FILES.exists():
+        return
+    mapped = {line.split()[-1] for line in _MAPPED_FILES.read_text().splitlines()}
+    for path in mapped:
+        if Path(path).name.startswith("libgomp"):
+            ctypes.CDLL(path).omp_pause_resource_all(_PAUSE_HARD)
+
+
+def _run_child(work: Callable[[], object], log: Path) -> None:
+    """The whole life of the child: never returns."""
+    code = 1
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # stays open until the child ends
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # the same
+        work()
+        code = 0
+    except SamovarError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = error.exit_code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

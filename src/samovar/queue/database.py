@@ -1,9 +1,7 @@
-"""Where a queue lives: an SQLite file, or a PostgreSQL server. Knows transactions and patience, and no jobs.
+"""The database of a queue: one table in an SQLite file or on a PostgreSQL server, its clock, and transactions that wait
+for it. Knows no jobs.
 
-Every transaction opens its own connection: nothing is kept open that could be stale, a removed file is noticed, and
-threads share nothing.
-
-The one table of a queue's database, and the database's own clock. Knows neither SQLite's nor PostgreSQL's files.
+Every transaction opens its own connection: none can go stale, a removed file is noticed, and threads share nothing.
 """
 
 import sqlite3
@@ -40,7 +38,7 @@ from samovar.errors import BadInput, NotAResult, QueueUnavailable
 
 metadata = MetaData()
 
-# The number is the format: a queue of another one is another table. A lost queue is rebuilt from directories.
+# The number is the format: another format is another table. A lost queue is rebuilt from directories.
 jobs = Table(
     "samovar_jobs_1",
     metadata,
@@ -69,7 +67,7 @@ Index("samovar_jobs_1_next", jobs.c.state, jobs.c.priority, jobs.c.id)
 
 
 class database_now(ColumnElement[float]):
-    """Seconds since 1970 by the database's clock: workers on many machines agree on it."""
+    """Seconds since 1970 by the database's clock, on which workers on all machines agree."""
 
     type = Double()
     inherit_cache = True
@@ -89,14 +87,22 @@ PATIENCE_SECONDS = 20.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _BUSY_SECONDS = 30.0
-_HOPELESS = (ProgrammingError, DataError)
-_CREATION = 5338  # any number: who creates tables holds it
+_PERMANENT = (ProgrammingError, DataError)
+_CREATION_LOCK = 5338  # any number
 _EXAMPLES = "sqlite:///queue.db or postgresql://user@host/name"
 
 T = TypeVar("T")
 
 
 class Database:
+    """The database of a queue, which may be busy or away for a while.
+
+    Args:
+        engine: SQLAlchemy's.
+        name: As errors show it; without a password.
+        patience_seconds: How long a transaction is retried.
+    """
+
     def __init__(self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.name = name
         self._engine = engine
@@ -104,7 +110,18 @@ class Database:
 
     @classmethod
     def open(cls, url: str, *, is_new: bool = False, patience_seconds: float = PATIENCE_SECONDS) -> Self:
-        """`is_new`: make the queue if there is none; else that is an error."""
+        """Open the database at an address such as `sqlite:///queue.db` or `postgresql://user@host/name`.
+
+        Args:
+            url: The address.
+            is_new: Create the queue if there is none; otherwise that is an error.
+            patience_seconds: How long a transaction is retried.
+
+        Raises:
+            BadInput: The address is not one of a database that can hold a queue.
+            NotAResult: There is no queue at the address.
+            QueueUnavailable: The database does not answer.
+        """
         parsed = _parse(url)
         if parsed.get_backend_name() == "sqlite":
             engine, name = _open_sqlite(parsed, is_new)
@@ -118,7 +135,7 @@ class Database:
         return database
 
     def transact(self, act: Callable[[Connection], T]) -> T:
-        """Run `act` in a transaction, again after a pause if the database does not answer, until patience ends."""
+        """Run `act` in a transaction. If the database does not answer, retry until the patience is over."""
         deadline, pause = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -126,12 +143,12 @@ class Database:
                     return act(connection)
             except DBAPIError as error:
                 reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
-                is_hopeless = isinstance(error, _HOPELESS)
-                if is_hopeless or time.monotonic() + pause > deadline:
-                    tried = "" if is_hopeless else f"; it was tried for {self._patience_seconds:.0f} s"
+                is_permanent = isinstance(error, _PERMANENT)
+                if is_permanent or time.monotonic() + pause > deadline:
+                    tried = "" if is_permanent else f" after {self._patience_seconds:.0f} s"
                     raise QueueUnavailable(
-                        f"{self.name}: the queue's database cannot be used ({reason}){tried}: bring it back and start "
-                        "again, or make it anew with `samovar queue rebuild`; the directories hold all that was done"
+                        f"{self.name}: the queue's database cannot be used{tried}: {reason}. Restore it and start "
+                        "again, or rebuild it from the result directories with `samovar queue rebuild`"
                     ) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -139,8 +156,8 @@ class Database:
 
 def _create_tables(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
-        # "if not exists" is no promise there: two who create at once would disturb each other
-        connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))
+        # "if not exists" is not enough there: two processes that create the table at once would fail
+        connection.execute(select(func.pg_advisory_xact_lock(_CREATION_LOCK)))
     metadata.create_all(connection)
 
 
@@ -150,28 +167,30 @@ def _parse(url: str) -> URL:
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         if isinstance(error, ModuleNotFoundError):
-            raise BadInput(f"--db {url}: {error}; expected a driver: pip install 'samovar[postgres]'") from None
-        raise BadInput(f"--db {url}: is no address of a database; expected {_EXAMPLES}: mend it") from None
+            raise BadInput(f"--db {url}: {error}. Install the driver: pip install 'samovar[postgres]'") from None
+        raise BadInput(f"--db {url}: not an address of a database, such as {_EXAMPLES}") from None
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(f"--db {url}: found {parsed.get_backend_name()}; expected {_EXAMPLES}: use one of them")
+        raise BadInput(f"--db {url}: a queue cannot be in {parsed.get_backend_name()}. Use {_EXAMPLES}")
     return parsed
 
 
 def _no_queue(name: str) -> NotAResult:
-    return NotAResult(f"{name}: there is no queue; expected one: check --db, or begin with `samovar queue add`")
+    return NotAResult(f"{name}: there is no queue. Check --db, or create one with `samovar queue add`")
 
 
 def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
     if not url.database or url.database == ":memory:":
-        raise BadInput("--db: found an SQLite database in memory; expected a file that others see: sqlite:///queue.db")
+        raise BadInput(
+            "--db: a queue cannot be in memory. Use a file that workers can open, such as sqlite:///queue.db"
+        )
     path = Path(url.database).absolute()
     if is_new:
         if not path.parent.is_dir():
-            raise BadInput(f"{path}: found no folder {path.parent}; expected one for the queue: make it first")
+            raise BadInput(f"{path}: the folder {path.parent} does not exist")
         _make_file(path)
     elif not path.is_file():
         raise _no_queue(str(path))
-    # rw: a file that is gone stays gone, instead of an empty one in its place
+    # rw: never create an empty file in place of one that is gone
     address = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
@@ -183,7 +202,7 @@ def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # at once for writing: a reader that becomes a writer later would fail while another one writes
+        # locked for writing at once: a reader that later writes would fail while another connection writes
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine, str(path)
@@ -197,13 +216,10 @@ def _make_file(path: Path) -> None:
                 connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
             return
         except sqlite3.Error as error:
-            # Two who begin a file at once: SQLite waits for locks, but not always for this one.
+            # Two processes may create the file at once. SQLite waits for locks, but not always for this one.
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             if not is_busy or time.monotonic() > deadline:
-                raise QueueUnavailable(
-                    f"{path}: cannot be used as a queue ({error}); expected an SQLite file, or none: choose another "
-                    "name"
-                ) from error
+                raise QueueUnavailable(f"{path}: not an SQLite file that can hold a queue ({error})") from error
         time.sleep(_FIRST_PAUSE_SECONDS)
 
 

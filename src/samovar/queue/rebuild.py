@@ -1,13 +1,12 @@
-"""A lost queue, made again from directories: they are the truth. Reads them, and changes none."""
+"""Rebuilds a lost queue from result directories, which are the truth. Reads them and changes none."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from samovar.config import dump_config
 from samovar.errors import BadInput, SamovarError
-from samovar.queue.queue import Queue, State
+from samovar.queue.jobs import Queue, State
 from samovar.queue.task import Task
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
@@ -15,43 +14,54 @@ from samovar.runs.find import command_of, find_results
 
 
 def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[str]:
-    """A job for each result directory at or below the roots, unless there is one; how many by state. What a call from
-    Python made is left out: no command can go on with it."""
+    """Add a job for each result directory that has none.
+
+    Results made by calls from Python are left out: no command can continue them.
+
+    Args:
+        queue: Where the jobs go.
+        roots: Result directories, and folders of them.
+        max_attempts: Of each job.
+
+    Returns:
+        How many directories were found, by the state of the job; or `known`, `left out`, `unreadable`.
+
+    Raises:
+        BadInput: A root is not a folder.
+
+    Example:
+        rebuild(open_queue("sqlite:///queue.db", is_new=True), [Path("models")], max_attempts=3)
+    """
     counts: Counter[str] = Counter()
     for directory in _find(roots):
         try:
-            found = _read(directory)
-        except (SamovarError, ValueError, KeyError):  # of one that is damaged
+            if not _is_made_by_a_command(directory):
+                counts["left out"] += 1
+                continue
+            task, (state, error) = _task(directory, max_attempts), _state(directory)
+        except (SamovarError, ValueError, KeyError):  # a damaged directory
             counts["unreadable"] += 1
             continue
-        if found is None:
-            counts["left out"] += 1
-            continue
-        task, state, error = found
-        counts[state if queue.put(replace(task, max_attempts=max_attempts), state, error) else "known"] += 1
+        counts[state if queue.put(task, state, error) else "known"] += 1
     return counts
 
 
 def _find(roots: Iterable[Path]) -> Iterator[ResultDirectory]:
     for root in roots:
         if not root.is_dir():
-            raise BadInput(f"{root}: is no folder; expected a result directory, or a folder of them: check the path")
+            raise BadInput(f"{root}: not a folder")
         yield from (open_directory(path.resolve()) for path in find_results(root))
 
 
-def _read(directory: ResultDirectory) -> tuple[Task, State, str | None] | None:
-    return (_task(directory), *_state(directory)) if _is_of_a_command(directory) else None
-
-
-def _is_of_a_command(directory: ResultDirectory) -> bool:
+def _is_made_by_a_command(directory: ResultDirectory) -> bool:
     kind = directory.lineage.kind
     if kind == "table":
         return "source" in directory.config
     return kind == "prediction" or (Path(directory.name) / SCRIPT).exists()
 
 
-def _task(directory: ResultDirectory) -> Task:
-    """The directory run again as it stands: its own config, its own script."""
+def _task(directory: ResultDirectory, max_attempts: int) -> Task:
+    """Run the directory again with its own config and its own script."""
     folder = Path(directory.name)
     script = folder / SCRIPT
     return Task(
@@ -62,6 +72,7 @@ def _task(directory: ResultDirectory) -> Task:
         str(script) if script.exists() else None,
         str(folder),
         str(folder.parent),
+        max_attempts=max_attempts,
     )
 
 

@@ -1,10 +1,8 @@
-"""What is to be done: one config, one script, one directory. Knows no database, and runs nothing.
+"""A task: one config, one script, one directory, and the `samovar` command that makes it. Knows no database, and starts
+nothing.
 
-A task is what a user could have typed as one command in `folder`; `config` remembers what stood in the file then.
-
-A task as a command line of `samovar`: the seam between the queue and what is run. Starts nothing.
-
-Exit codes: 0 done, 1 failure, 2 the user's mistake, 75 stopped and resumable.
+The command is the seam between the queue and what it runs. Its exit codes: 0 done, 1 failure, 2 user error, 75 stopped
+and resumable.
 """
 
 import json
@@ -24,29 +22,31 @@ from samovar.results.directory import CONFIG
 from samovar.runs.find import KINDS
 from samovar.store import LocalStore
 
-MOST = 2**31 - 1
-"""The largest whole number that every database takes."""
+MAX_INTEGER = 2**31 - 1
+"""The largest integer that every database can store."""
 _NEEDS_SCRIPT = ("train", "run")
 _CHOSEN_BY_THE_MACHINE = ("num_threads",)
 
 
 @dataclass(frozen=True)
 class Task:
+    """What a user could type as one command in `folder`."""
+
     kind: str
     config_path: str
     overrides: tuple[str, ...]
     """`--conf` of the command line."""
     config: str
-    """The text of the effective config: the file with all overrides."""
+    """The text of the effective config, the file with all overrides, when the task was made."""
     script: str | None
     out: str
-    """The result directory; a queue has one job for each."""
+    """The result directory; a queue has one job per directory."""
     folder: str
-    """Where the command is run."""
+    """Where the command runs."""
     priority: int = 0
-    """Higher ones first."""
+    """Higher priorities run first."""
     max_attempts: int = 3
-    """Failures, and workers that died, until it is given up."""
+    """Failures and dead workers before the job counts as failed."""
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -63,14 +63,31 @@ def make_task(
     priority: int = 0,
     max_attempts: int = 3,
 ) -> Task:
-    """From what stands on the command line; every path is made whole."""
+    """Make a task from the arguments of `samovar queue add`; every path becomes absolute.
+
+    Args:
+        config: The config file.
+        kind: The command: brew, train, predict or run.
+        script: A Python file, for train and run.
+        overrides: Changes to the config, as `--conf` takes them.
+        out: The result directory; by default the one that the config names, or the config's own name.
+        priority: Higher priorities run first.
+        max_attempts: Failures and dead workers before the job counts as failed.
+
+    Raises:
+        BadInput: An argument is not valid.
+        ConfigError: The config or an override cannot be read.
+
+    Example:
+        task = make_task(Path("model.json"), script=Path("model.py"), overrides=['{"model.lr": 0.01}'])
+    """
     if kind not in KINDS:
-        raise BadInput(f"--kind {kind}: found no such kind; expected one of {', '.join(KINDS)}: change it")
+        raise BadInput(f"--kind: no kind {kind!r}. Available: {', '.join(KINDS)}")
     if kind in _NEEDS_SCRIPT and (script is None or not script.is_file()):
-        raise BadInput(f"--script: found {script or 'nothing'}; {kind} needs a Python file: name it")
-    for option, number, least in (("--priority", priority, -MOST), ("--max-attempts", max_attempts, 1)):
-        if not least <= number <= MOST:
-            raise BadInput(f"{option}: found {number}; expected a number from {least} to {MOST}: change it")
+        raise BadInput(f"--script: {kind} needs a Python file, got {script or 'nothing'}")
+    for option, number, smallest in (("--priority", priority, -MAX_INTEGER), ("--max-attempts", max_attempts, 1)):
+        if not smallest <= number <= MAX_INTEGER:
+            raise BadInput(f"{option} must be from {smallest} to {MAX_INTEGER}, got {number}")
     tree = merge(read_config(config), *map(parse_override, overrides))
     place = out or named_place(config, tree, PLACE_KEYS[kind])
     return Task(
@@ -87,35 +104,35 @@ def make_task(
 
 
 def check_unchanged(task: Task) -> None:
-    """A config that was added must not change: the directory would not be what was asked for."""
+    """Refuse a config that changed since it was added: the directory would not be what was asked for."""
     now = dump_config(merge(read_config(task.config_path), *map(parse_override, task.overrides)))
     if json.loads(now) != json.loads(task.config):
         raise ConfigError(
-            f"{task.config_path}: changed since it was added to the queue; expected the same config: "
-            "bring it back, or give the changed one a name and a directory of its own"
+            f"{task.config_path}: changed since it was added to the queue. Restore it, or give the changed config a "
+            "name and a directory of its own"
         )
 
 
 def is_done(task: Task) -> bool:
-    """Whether its directory is finished with this very config. False when in doubt: the command itself will see."""
+    """Whether its directory is finished from this very config. False if in doubt: then the command itself finds out."""
     directory = ResultDirectory(LocalStore(task.out))
-    is_sure = task.kind != "predict"  # its model may have learned on since
+    is_sure = task.kind != "predict"  # its model may have been trained further since
     return is_sure and directory.is_finished and not _find_differences(directory.config, task)
 
 
 def is_made(task: Task) -> bool:
-    """Whether its directory is finished, from whatever config; a live table never is, and counts too."""
+    """Whether its directory is finished, from any config; a live table, which never finishes, counts too."""
     directory = ResultDirectory(LocalStore(task.out))
     return directory.is_finished or directory.is_live
 
 
 def is_rebuilt(task: Task) -> bool:
-    """Whether it was read from its own directory, and so has the config that the directory keeps."""
+    """Whether the task was read from its own directory, and so has the directory's config."""
     return Path(task.config_path) == Path(task.out) / CONFIG
 
 
 def describe_difference(old: Task, new: Task) -> str | None:
-    """The first thing in which two tasks for one directory differ; None if they are the same."""
+    """The first difference between two tasks for one directory; None if they are equal."""
     if old.kind != new.kind:
         return f"{old.kind} there, {new.kind} here"
     if is_rebuilt(old):
@@ -130,29 +147,29 @@ def describe_difference(old: Task, new: Task) -> str | None:
 
 
 def _find_differences(kept: Mapping[str, Any], task: Task) -> dict[str, list[Any]]:
-    """Between the config that a directory keeps, with whole paths and what the machine chose, and what is asked for."""
+    """Compare a task with the config in a directory, which has absolute paths and values chosen from the machine."""
     old, new = _identity(kept, task.kind), _identity(task.tree, task.kind)
-    more = old.keys() if task.kind == "predict" else _CHOSEN_BY_THE_MACHINE  # predictions keep all that can be asked
+    more = old.keys() if task.kind == "predict" else _CHOSEN_BY_THE_MACHINE  # predictions store every default
     folder = Path(task.config_path).parent
     rows = diff_flat({"old": old, "new": new}).rows.items()
     return {
         key: [was, now]
         for key, (was, now) in rows
-        if not (now is MISSING and key in more) and not _is_path(was, now, folder)
+        if not (now is MISSING and key in more) and not _is_same_path(was, now, folder)
     }
 
 
 def _identity(tree: Mapping[str, Any], kind: str) -> Tree:
     is_stage = kind == "run"
     left_out = (key for key, value in tree.items() if key in PLACE_KEYS[kind] or (value is None and not is_stage))
-    asked = {key: tree[key] for key in tree.keys() - left_out}  # null drops a section of ours
+    asked = {key: tree[key] for key in tree.keys() - left_out}  # null removes a section in our own commands
     return identity(asked, kind=STAGE if is_stage else "")
 
 
-def _is_path(kept: Any, asked: Any, folder: Path) -> bool:
-    """Directories keep paths whole."""
+def _is_same_path(kept: Any, asked: Any, folder: Path) -> bool:
+    """Whether a directory's absolute path, or list of paths, is the one that was asked for."""
     if isinstance(asked, list) and isinstance(kept, list) and len(asked) == len(kept):
-        return all(same(*pair) or _is_path(*pair, folder) for pair in zip(kept, asked, strict=True))
+        return all(same(*pair) or _is_same_path(*pair, folder) for pair in zip(kept, asked, strict=True))
     if not isinstance(asked, str):
         return False
     return kept in (
@@ -170,7 +187,7 @@ _DATES = ("start_date", "end_date", "datetime_format", "timezone")
 
 
 def make_command(task: Task) -> list[str]:
-    """What a user would type. A config that changed since it was added is an error."""
+    """The command that a user would type. A config that changed since it was added is an error."""
     check_unchanged(task)
     make: dict[str, Command] = {"brew": _brew, "train": _train, "predict": _predict, "run": _run}
     return [sys.executable, "-m", "samovar", *make[task.kind](task), "--out", task.out]
@@ -195,7 +212,7 @@ def _overrides(task: Task) -> list[str]:
 
 
 def _predict(task: Task) -> list[str]:
-    """Its config has the keys that a directory of predictions keeps: source, table, keys, targets, features, dates."""
+    """Its config has the keys of a directory of predictions: source, table, keys, targets, features, dates."""
     tree = task.tree
     words = ["predict", _path(task, tree, "source"), "--table", _path(task, tree, "table")]
     for key in ("keys", "targets", "features"):
@@ -209,5 +226,5 @@ def _predict(task: Task) -> list[str]:
 
 def _path(task: Task, tree: dict[str, Any], key: str) -> str:
     if not isinstance(tree.get(key), str):
-        raise ConfigError(f"{task.config_path}: {key}: found {tree.get(key)!r}, expected a directory: name it there")
+        raise ConfigError(f"{task.config_path}: {key} must be a directory, got {tree.get(key)!r}")
     return str(resolve_path(tree[key], Path(task.config_path).parent))

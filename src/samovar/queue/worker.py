@@ -1,12 +1,8 @@
-"""A worker: takes jobs, runs each as a child process, and says what became of it. Knows no kind of job.
+"""A worker: takes jobs, runs each in a child process, and reports the outcome. Knows no kind of job.
 
-take ─▶ child starts ─▶ beats while it lives ─▶ its exit code is the outcome
-             │ stop asked, job lost, database gone: the child is told, saves a snapshot and ends; a successor goes
-             ▼ on from there, because the directory's own lease lets only one of them write
-
-The process that does a job: started, watched, told to stop. Knows no queue.
-
-It has a group of its own, so that ctrl-C reaches the worker alone, and it is told to stop when its worker dies.
+take ─▶ child starts ─▶ heartbeats while it runs ─▶ its exit code is the outcome
+             │ on a stop request, a lost job or a lost database, the child is asked to save a snapshot and end;
+             ▼ a successor continues from there, because the directory's own lease lets only one of them write
 """
 
 import math
@@ -27,7 +23,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from samovar.errors import QueueUnavailable, SamovarError, Stopped
-from samovar.queue.queue import LEASE_SECONDS, Job, Outcome, Queue
+from samovar.queue.jobs import LEASE_SECONDS, Job, Outcome, Queue
 from samovar.queue.task import Command, is_made, make_command
 from samovar.results import ResultDirectory
 from samovar.signals import StopRequest
@@ -35,7 +31,7 @@ from samovar.store import LocalStore, lease_state
 
 LOG_BYTES = 16 * 1024
 
-# Linux sends SIGTERM to the child when its parent is gone, however it went: no orphan works on beside a successor.
+# Linux sends SIGTERM to the child when its parent ends for any reason: no orphan keeps working beside a successor.
 _LAUNCH = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)
@@ -46,7 +42,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Child:
-    """Runs between `__enter__` and `__exit__`; what it prints goes to a file that vanishes with it."""
+    """The process that runs a job, between `__enter__` and `__exit__`. What it prints goes to a temporary file.
+
+    It has its own process group, so that ctrl-C reaches only the worker, and it is asked to stop when its worker dies.
+    """
 
     def __init__(self, command: Sequence[str], folder: str) -> None:
         self._command = command
@@ -86,73 +85,84 @@ class Child:
         return self._process.pid
 
     def wait(self, seconds: float) -> int | None:
-        """Its exit code, or minus the signal that killed it; None if it still lives after so many seconds."""
+        """Its exit code, or minus the signal that killed it; None if it still runs after these seconds."""
         select.select([self._handle], [], [], seconds)
         return self._process.poll()
 
     def stop(self) -> None:
-        """It saves what it has, and ends."""
+        """Ask it to save a snapshot and end."""
         self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """It ends at once, and its newest snapshot stays."""
+        """End it at once; its newest snapshot stays."""
         self._process.kill()
 
     def log_tail(self) -> str:
         size = os.fstat(self._log.fileno()).st_size
         data = os.pread(self._log.fileno(), LOG_BYTES, max(0, size - LOG_BYTES))
-        return data.decode(errors="replace").replace("\0", "")  # PostgreSQL holds no zero bytes
+        return data.decode(errors="replace").replace("\0", "")  # PostgreSQL stores no zero bytes
 
 
-_LOOK_SECONDS = 0.2
-_BEATS_PER_LEASE = 6
+_POLL_SECONDS = 0.2
+_HEARTBEATS_PER_LEASE = 6
 _BUSY_SECONDS = 5.0
 _STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def worker_name(given: str = "worker") -> str:
-    """Told apart from every other worker's: by host and process for people, and by a word of chance, because containers
-    may share a host's name and have the same process numbers."""
+    """A name that no other worker has: host and process for people, and a random word, because containers may share
+    host names and process numbers.
+
+    Example:
+        worker_name("gpu")  # gpu@host:4711:9f86d081
+    """
     return f"{given}@{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 @dataclass
 class Worker:
+    """Runs the jobs of a queue, one at a time.
+
+    Example:
+        Worker(open_queue("sqlite:///queue.db"), worker_name()).run_until_empty()
+    """
+
     queue: Queue
     name: str
-    """Shown in the queue. No two workers may have one name at a time: see `worker_name`."""
-    tell: Callable[[str], None] = print
+    """Shown in the queue. No two workers may have the same name at a time: see `worker_name`."""
+    report: Callable[[str], None] = print
+    """Called with one line at the start and the end of each job."""
     stop: StopRequest = field(default_factory=StopRequest)
     lease_seconds: float = LEASE_SECONDS
     poll_seconds: float = 1.0
-    """Between two looks at a queue without a waiting job."""
+    """How often a queue without a waiting job is checked."""
     grace_seconds: float = 600.0
-    """How long the process of a job that is lost or cancelled may take to save what it has; then it is killed."""
+    """How long the process of a lost or cancelled job may take to save a snapshot before it is killed."""
     make_command: Command = make_command
     num_taken: int = 0
     failed: set[int] = field(default_factory=set)
-    """Jobs that it had, and that did not come to a good end the last time."""
+    """Jobs of this worker whose last attempt failed."""
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Do jobs until somebody asks to stop, or `is_over` is true when none can be taken."""
+        """Run jobs until a stop is requested, or until none can be taken and `is_over` is true."""
         while not self.stop.count:
             job = self._take()
             if job is not None:
-                self._do(job)
+                self._run_job(job)
             elif is_over():
                 return
             else:
                 self.stop.wait(self.poll_seconds)
 
     def run_one(self) -> bool:
-        """Do one job; False when none waits."""
+        """Run one job; False if none waits."""
         job = self._take()
         if job is not None:
-            self._do(job)
+            self._run_job(job)
         return job is not None
 
     def run_until_empty(self) -> None:
-        """Until no job waits, and none runs anywhere: one that runs may still come back."""
+        """Run jobs until none waits and none runs anywhere: a running job may still come back."""
         self.run(lambda: not any(self.queue.counts().get(state) for state in ("waiting", "running")))
 
     def _take(self) -> Job | None:
@@ -160,92 +170,92 @@ class Worker:
         self.num_taken += job is not None
         return job
 
-    def _do(self, job: Job) -> None:
+    def _run_job(self, job: Job) -> None:
         place = job.task.out
-        self.tell(f"job {job.id}: {job.task.kind} {place}{f' (attempt {job.attempts + 1})' if job.attempts else ''}")
+        self.report(f"job {job.id}: {job.task.kind} {place}{f' (attempt {job.attempts + 1})' if job.attempts else ''}")
         try:
             outcome = self._attempt(job)
         except SamovarError as error:
             if isinstance(error, QueueUnavailable):
                 raise
             outcome = Outcome("wrong" if error.exit_code == 2 else "failed", error.exit_code, str(error))
-        except OSError as error:  # the machine has no room for a process: another try, or machine, may fare better
-            outcome = Outcome("failed", error=f"its process could not be run: {error}")
+        except OSError as error:  # the machine cannot start a process: another attempt, or machine, may succeed
+            outcome = Outcome("failed", error=f"its process could not be started: {error}")
         if outcome is None or not self.queue.end(job, outcome):
-            self.tell(f"job {job.id}: was taken over or cancelled; nothing of it is said by this worker")
+            self.report(f"job {job.id}: was taken over or cancelled; this worker records no outcome")
         else:
-            self.tell(f"job {job.id}: {outcome.verdict}{f': {outcome.error}' if outcome.error else ''}")
+            self.report(f"job {job.id}: {outcome.verdict}{f': {outcome.error}' if outcome.error else ''}")
             is_failed = outcome.verdict in ("wrong", "failed")
             self.failed.add(job.id) if is_failed else self.failed.discard(job.id)
 
     def _attempt(self, job: Job) -> Outcome | None:
-        """None: the job is not ours any more."""
+        """None if the job is no longer ours."""
         if (holder := _holder(job)) is not None:
-            return self._busy(holder)
+            return self._wait_for(holder)
         with Child(self.make_command(job.task), _folder(job)) as child:
             watch = _Watch(self, job, child)
             code = watch.wait()
-            if watch.gone is not None:
-                raise watch.gone
+            if watch.database_error is not None:
+                raise watch.database_error
             if watch.is_lost:
                 return None
-            return self._judge(job, code, child)
+            return self._outcome_of(job, code, child)
 
-    def _judge(self, job: Job, code: int, child: Child) -> Outcome:
+    def _outcome_of(self, job: Job, code: int, child: Child) -> Outcome:
         log = child.log_tail()
-        if code == 0 and is_made(job.task):  # the directories are the truth, not what a process says of itself
+        if code == 0 and is_made(job.task):  # the directory is the truth, not the exit code
             return Outcome("done", code, log=log)
         if code == Stopped.exit_code or (self.stop.count and code in _STOPPED_BY_SIGNAL):
             return Outcome("put back", code, log=log)
         if (holder := _holder(job)) is not None:
-            return self._busy(holder)  # whoever was faster goes on; that is nobody's failure
+            return self._wait_for(holder)  # another process was faster and continues: not a failure
         return Outcome("wrong" if code == 2 else "failed", code, _explain(job, code, child.pid, log), log)
 
-    def _busy(self, holder: str) -> Outcome:
-        """An earlier worker's process still works there: it ends, or falls silent, and then the job goes on."""
+    def _wait_for(self, holder: str) -> Outcome:
+        """An earlier worker's process still works in the directory. The job continues when it ends or falls silent."""
         delay = min(_BUSY_SECONDS, self.lease_seconds)
         return Outcome("put back", error=f"waits for {holder}", delay_seconds=delay)
 
 
 @dataclass
 class _Watch:
-    """A child's life beside the job's lease."""
+    """Watches a child, and renews its job's lease meanwhile."""
 
     worker: Worker
     job: Job
     child: Child
     is_lost: bool = False
-    gone: QueueUnavailable | None = None
+    database_error: QueueUnavailable | None = None
     num_stops: int = 0
-    ends_at: float = math.inf
-    """When the grace of a child is over that nobody wants any more."""
+    kill_at: float = math.inf
+    """When a child that is no longer wanted is killed."""
 
     def wait(self) -> int:
-        pause = self.worker.lease_seconds / _BEATS_PER_LEASE
-        next_beat = time.monotonic() + pause
-        while (code := self.child.wait(min(_LOOK_SECONDS, pause))) is None:
+        pause = self.worker.lease_seconds / _HEARTBEATS_PER_LEASE
+        next_heartbeat = time.monotonic() + pause
+        while (code := self.child.wait(min(_POLL_SECONDS, pause))) is None:
             self._stop_if_asked()
-            if time.monotonic() >= next_beat and not self.is_lost and self.gone is None:
-                self._beat()
-                next_beat = time.monotonic() + pause
+            if time.monotonic() >= next_heartbeat and not self.is_lost and self.database_error is None:
+                self._heartbeat()
+                next_heartbeat = time.monotonic() + pause
         return code
 
     def _stop_if_asked(self) -> None:
-        is_unwanted = self.is_lost or self.gone is not None
-        if is_unwanted and math.isinf(self.ends_at):
-            self.ends_at = time.monotonic() + self.worker.grace_seconds
-        is_late = time.monotonic() >= self.ends_at
+        is_unwanted = self.is_lost or self.database_error is not None
+        if is_unwanted and math.isinf(self.kill_at):
+            self.kill_at = time.monotonic() + self.worker.grace_seconds
+        is_late = time.monotonic() >= self.kill_at
         wanted = max(self.worker.stop.count, int(is_unwanted) + int(is_late))
         for _ in range(self.num_stops, min(wanted, 2)):
             self.child.stop() if self.num_stops == 0 else self.child.kill()
             self.num_stops += 1
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         try:
-            self.is_lost = not self.worker.queue.beat(self.job, self.worker.lease_seconds, self.child.log_tail())
+            self.is_lost = not self.worker.queue.heartbeat(self.job, self.worker.lease_seconds, self.child.log_tail())
         except QueueUnavailable as error:
-            self.gone = error
-            self.worker.tell(f"job {self.job.id}: the queue does not answer; its process is stopped, to go on later")
+            self.database_error = error
+            self.worker.report(f"job {self.job.id}: the queue does not answer; stopping its process, to continue later")
 
 
 def _holder(job: Job) -> str | None:
@@ -254,13 +264,13 @@ def _holder(job: Job) -> str | None:
 
 
 def _folder(job: Job) -> str:
-    """Where it was added; where its config stands if that is gone, or on another machine: all its paths are whole."""
+    """Where the job was added; the config's folder if that does not exist here: all paths are absolute."""
     folder = Path(job.task.folder)
     return str(folder if folder.is_dir() else Path(job.task.config_path).parent)
 
 
 def _explain(job: Job, code: int, pid: int, log: str) -> str:
-    """What the directory says of this very process, else the end of the log."""
+    """The error that the directory records of this very process, else the end of the log."""
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     how += ", but there is no finished result" if code == 0 else ""
     try:
@@ -269,5 +279,5 @@ def _explain(job: Job, code: int, pid: int, log: str) -> str:
         status = None
     if status is not None and status.error is not None and status.holder is not None and status.holder.pid == pid:
         return f"{how}: {status.error['type']}: {status.error['message']}"
-    said = log[log.rfind("error: ") :] if "error: " in log else (log.strip().splitlines() or ["it said nothing"])[-1]
-    return f"{how}: {said.strip()}"
+    last = log[log.rfind("error: ") :] if "error: " in log else (log.strip().splitlines() or ["it printed nothing"])[-1]
+    return f"{how}: {last.strip()}"

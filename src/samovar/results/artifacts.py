@@ -153,6 +153,7 @@ def _log_of(path: str) -> str | None:
 
 
 _END_LINES = 16
+_END_BYTES = 16384
 
 
 def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
@@ -171,25 +172,41 @@ def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
 
 
 def read_log_end(store: Store, log: str) -> list[dict[str, Any]]:
-    """The last few lines: enough to show the progress of a run."""
-    path, data = next(iter(_read_files(store, log, newest_only=True)), ("", b""))
-    data = data.rstrip(b"\n")
-    lines = data.rsplit(b"\n", _END_LINES)[-_END_LINES:] if data else []
-    return list(_parse(f"{store.name}/{path}", lines, data.count(b"\n") + 2 - len(lines)))
+    """The last few lines: enough to show the progress of a run. Reads only the end of the newest file."""
+    for path, data in _read_files(store, log, newest_only=True):
+        lines = data.splitlines()
+        return list(_parse(f"{store.name}/{path}", lines[-_END_LINES:], max(1, len(lines) - _END_LINES + 1)))
+    return []
 
 
 def _read_files(store: Store, log: str, newest_only: bool = False) -> list[tuple[str, bytes]]:
     whole = f"logs/{log}"
+
+    def read(path: str) -> tuple[str, bytes]:
+        return path, _read_end(store, path) if newest_only else store.read(path)
+
     for _ in range(2):  # if the run finishes meanwhile, the segments are gone and the whole log is there
         try:
-            return [(whole, store.read(whole))]
+            return [read(whole)]
         except NotFound:
             segments = [entry.path for entry in store.list(f"logs/{PurePosixPath(log).with_suffix('')}")]
         try:
-            return [(path, store.read(path)) for path in (segments[-1:] if newest_only else segments)]
+            return [read(path) for path in (segments[-1:] if newest_only else segments)]
         except NotFound:
             continue
     return []
+
+
+def _read_end(store: Store, path: str) -> bytes:
+    """At least `_END_LINES` whole lines, or the whole file if that is short."""
+    size = store.size(path)
+    if size is None or size <= _END_BYTES:
+        return store.read(path)
+    data, start = b"", size
+    while start > 0 and data.count(b"\n") <= _END_LINES:
+        start = max(0, start - _END_BYTES)
+        data = store.read(path, start, size)
+    return data if start == 0 else data.partition(b"\n")[2]
 
 
 def _parse(where: str, lines: list[bytes], first_number: int) -> Iterator[dict[str, Any]]:

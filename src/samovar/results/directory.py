@@ -80,7 +80,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Source:
-    """An earlier result, or raw files, that a result is made from. It counts by its id, a hash, not by its path."""
+    """An earlier result, or raw files, that a result is made from. Identified by its id, a hash, not by its path."""
 
     key: str
     """The config key that named it, for example `train_data.table`."""

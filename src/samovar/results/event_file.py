@@ -5,8 +5,10 @@ Event   1: time (double)  2: step (varint)  3: version (text)  5: Summary of 1: 
 """
 
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from typing import Any
 
 from samovar.errors import CorruptData
 
@@ -21,6 +23,24 @@ def scalar_record(tag: str, step: int, value: float, wall_time: float) -> bytes:
     scalar = _field(0x0A, tag.encode()) + struct.pack("<Bf", 0x15, value)
     event = struct.pack("<Bd", 0x09, wall_time) + b"\x10" + _varint(step) + _field(0x2A, _field(0x0A, scalar))
     return _record(event)
+
+
+class ScalarWriter:
+    """The only writer of scalars. `append` keeps the bytes: in a result directory, or in a file of its own."""
+
+    def __init__(self, append: Callable[[bytes], None], clock: Callable[[], float] = time.time) -> None:
+        self._append = append
+        self._clock = clock
+
+    def begin(self) -> None:
+        """Write the record that every file starts with."""
+        self._append(version_record())
+
+    def write(self, step: int, scalars: Iterable[tuple[str, Any]]) -> None:
+        """Write one record per (tag, value). Values that are not numbers are skipped."""
+        numbers = [(tag, float(value)) for tag, value in scalars if isinstance(value, int | float)]
+        if numbers:
+            self._append(b"".join(scalar_record(tag, step, value, self._clock()) for tag, value in numbers))
 
 
 def read_scalars(data: bytes) -> Iterator[tuple[str, int, float]]:

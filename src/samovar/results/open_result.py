@@ -276,7 +276,7 @@ class OpenResult:
         return None
 
     def start(self, heartbeat_seconds: float | None) -> None:
-        """Say that this process runs, and keep saying it."""
+        """Mark the directory as running, and keep its heartbeat going."""
         self._update_status("running")
         if heartbeat_seconds is not None:
             self._require_lease().keep_beating(self._update_status, heartbeat_seconds)

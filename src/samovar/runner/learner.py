@@ -1,7 +1,4 @@
-"""What a user's script builds: a model, and how it learns. Knows no data and no loop.
-
-The hash embeddings of a model, as a run sees them: tables with a clock that counts URIs with data.
-"""
+"""What a user's script builds: a model and how it learns. Knows no data and no loop."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,25 +12,8 @@ from samovar.runner.callback import Callback
 from samovar.tables.record import RecordValue
 
 
-@runtime_checkable
-class HashTables(Protocol):
-    """The face of `HashEmbedding`. Found by its shape, so that a model may wrap it."""
-
-    def advance_clock(self) -> None: ...
-
-    def sweep(self) -> int: ...
-
-    def counters(self) -> Mapping[str, Any]: ...
-
-    def count_live(self) -> Mapping[str, int]: ...
-
-
-def find_hash_tables(model: torch.nn.Module) -> list[HashTables]:
-    return [module for module in model.modules() if isinstance(module, HashTables)]
-
-
 class Optimizer(Protocol):
-    """The face of a torch optimizer, and of those of hash embeddings."""
+    """What torch's optimizers and those of hash embeddings have in common."""
 
     param_groups: list[dict[str, Any]]
 
@@ -48,63 +28,143 @@ class Optimizer(Protocol):
 
 Inputs: TypeAlias = Mapping[str, RecordValue]
 Loss: TypeAlias = Callable[..., torch.Tensor]
-"""loss(output, targets, **policies that belong to no optimizer)"""
 Predict: TypeAlias = Callable[[Any], Any]
 
 
-def _as_it_is(output: Any) -> Any:
+def _identity(output: Any) -> Any:
     return output
 
 
 @dataclass
 class Learner:
-    """`model(inputs)` gives an output; `loss(output, targets)` a scalar; `predict(output)` the tensor [B] or [B, K], or
-    a dict of them, that is written as the prediction."""
+    """A model and everything that trains it: what `build` of your script returns.
+
+    For each minibatch, training does
+
+        output = model(inputs)              inputs: feature name -> tensor or Bag
+        loss(output, targets).backward()    targets: target name -> tensor or Bag
+        optimizer.step()                    for each optimizer
+
+    and evaluation writes `predict(model(inputs))`. A real column is a float32 tensor, a categorical one a
+    `samovar.Bag`: the ids of all examples and how many belong to each. `samovar.HashEmbedding` takes a bag as it is.
+
+    Args:
+        model: A `torch.nn.Module` that is called with the inputs. If it has `get_required_features_list()`, the config
+            does not need to list `features`.
+        optimizers: One optimizer, a list, or a dict by name: torch's own, or those of `samovar.embeddings`. The names
+            of a dict are prefixes for policies.
+        loss: `loss(output, targets)` returns a tensor with one number. If the loss has `state_dict` and
+            `load_state_dict`, its state is part of every snapshot.
+        predict: Turns the output into predictions: a tensor [B] or [B, K], or a dict of such tensors, each of which
+            becomes a column. By default the output itself.
+        policies: Values that change over time, by name: a `samovar.policies.Policy`, or a number. The name says where
+            the value goes before each step:
+
+                lr            `lr` of every optimizer
+                emb.lr        `lr` of the optimizer named "emb"; wins over `lr`
+                lr_factor     multiplies `lr`, whether it comes from a policy or from the optimizer's constructor
+                margin        no optimizer has this setting: `loss` is called with it, `loss(output, targets, margin=…)`
+
+        callbacks: `samovar.Callback` objects that run between URIs.
+
+    Raises:
+        BadInput: An argument has the wrong type.
+
+    Example:
+        A script for `samovar train`. `params` is the section `model` of the config.
+
+        >>> import torch
+        >>> from samovar import Learner
+        >>> from samovar.policies import Exponential
+        >>>
+        >>> class Model(torch.nn.Module):
+        ...     def __init__(self, width):
+        ...         super().__init__()
+        ...         self.layers = torch.nn.Sequential(
+        ...             torch.nn.Linear(2, width), torch.nn.ReLU(), torch.nn.Linear(width, 1)
+        ...         )
+        ...
+        ...     def get_required_features_list(self):
+        ...         return ["price", "age"]
+        ...
+        ...     def forward(self, inputs):
+        ...         return self.layers(torch.stack([inputs["price"], inputs["age"]], 1)).squeeze(1)
+        >>>
+        >>> def loss(output, targets):
+        ...     return torch.nn.functional.binary_cross_entropy_with_logits(output, targets["click"])
+        >>>
+        >>> def build(params):
+        ...     model = Model(params.get("width", 16))
+        ...     optimizer = torch.optim.Adam(model.parameters())
+        ...     return Learner(model, optimizer, loss, predict=torch.sigmoid, policies={"lr": Exponential(0.01, 0.5)})
+        >>>
+        >>> build({}).required_features()
+        ['price', 'age']
+    """
 
     model: torch.nn.Module
     optimizers: Any
-    """One, a list, or a dict; a dict's names are the prefixes of policies."""
     loss: Loss
-    predict: Predict = _as_it_is
+    predict: Predict = _identity
     policies: Mapping[str, Policy | float] = field(default_factory=dict)
-    """`lr` goes to all optimizers, `emb.lr` to the one named emb, `lr_factor` multiplies; the rest goes to the loss."""
     callbacks: Sequence[Callback] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, torch.nn.Module):
-            raise BadInput(
-                f"Learner: found a model of type {type(self.model).__name__}; expected a torch.nn.Module: return one"
-            )
+            raise BadInput(f"Learner: model must be a torch.nn.Module, got {_describe(self.model)}")
         for role in ("loss", "predict"):
             if not callable(getattr(self, role)):
-                raise BadInput(f"Learner: {role} cannot be called; expected a function: give one")
+                raise BadInput(f"Learner: {role} must be a function, got {_describe(getattr(self, role))}")
         for name, optimizer in self.named_optimizers.items():
             if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
                 raise BadInput(
-                    f"Learner: optimizer {name} is of type {type(optimizer).__name__}; expected one of torch's, or of "
-                    "samovar.embeddings: give one, a list, or a dict of them"
+                    f"Learner: optimizer {name} must be one of torch or samovar.embeddings, got {_describe(optimizer)}"
                 )
         for callback in self.callbacks:
             if not isinstance(callback, Callback):
                 raise BadInput(
-                    f"Learner: found a callback of type {type(callback).__name__}; expected objects of a class that "
-                    "derives from samovar.Callback: make it one"
+                    f"Learner: each callback must be an object of a subclass of samovar.Callback, got "
+                    f"{_describe(callback)}"
                 )
 
     @property
     def named_optimizers(self) -> dict[str, Optimizer]:
-        found = self.optimizers
-        if isinstance(found, Mapping):
-            return {str(name): optimizer for name, optimizer in found.items()}
-        several = found if isinstance(found, list | tuple) else [found]
+        """The optimizers by name; those of a list are named by their position."""
+        given = self.optimizers
+        if isinstance(given, Mapping):
+            return {str(name): optimizer for name, optimizer in given.items()}
+        several = given if isinstance(given, list | tuple) else [given]
         return {str(number): optimizer for number, optimizer in enumerate(several)}
 
     @property
     def named_policies(self) -> dict[str, Policy]:
+        """The policies by name; a number becomes a `Constant`."""
         given = self.policies.items()
         return {name: each if isinstance(each, Policy) else Constant(each) for name, each in given}
 
     def required_features(self) -> list[str] | None:
-        """What the model says that it reads; None when it does not say."""
+        """The features that the model says it needs; None if it does not say."""
         ask = getattr(self.model, "get_required_features_list", None)
         return None if ask is None else list(ask())
+
+
+def _describe(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+@runtime_checkable
+class HashTables(Protocol):
+    """What the loop needs of a `HashEmbedding`. A module counts as one by its methods, so a model may wrap it."""
+
+    def advance_clock(self) -> None:
+        """Count one more URI with data: rows expire by this clock."""
+
+    def sweep(self) -> int: ...
+
+    def counters(self) -> Mapping[str, Any]: ...
+
+    def count_live(self) -> Mapping[str, int]: ...
+
+
+def find_hash_tables(model: torch.nn.Module) -> list[HashTables]:
+    return [module for module in model.modules() if isinstance(module, HashTables)]

@@ -1,28 +1,19 @@
-"""The only training loop.
+"""The only training loop. Knows no tables, no directories and no time.
 
-    on_run_begin
-    for uri in uris:                          from the next one of the run's state
-        on_uri_begin                          EarlyStopping ends the run before this URI
-        step.begin(uri)                       hash tables' clocks + 1, if it has minibatches
-        for record in loader.read(uri):
-            step.run(record)                  forward, loss, backward, update
-            on_batch_end                      only observes
-        step.drain()                          nothing is in flight any more
-        on_uri_end                            in the callbacks' order; EarlyStopping ends the run after them
-        stopped on request: raise Stopped
-    on_run_end
-
-It knows no tables, no directories and no time.
-
-The first call of torch's vectorized functions (sqrt, exp, sin…), made by one thread. Knows no models.
-
-The library behind them sets itself up at its first call. When two threads make it at once, one of them may compute its
-share to four digits instead of seven: on two cores in about one process of 700. A first step of Adam that meets this
-makes a run that differs from all others.
+on_run_begin
+for uri in uris:                          from the run's next URI on
+    on_uri_begin                          EarlyStopping ends the run before this URI
+    step.begin(uri)
+    for record in loader.read(uri):
+        step.run(record)                  train: forward, loss, backward, update
+        on_batch_end
+    step.drain()                          nothing is in flight any more
+    on_uri_end                            EarlyStopping ends the run after all callbacks
+    if a stop was requested: raise Stopped
+on_run_end
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 
@@ -31,30 +22,44 @@ from samovar.policies import EarlyStopping
 from samovar.runner.callback import Callback
 from samovar.runner.loader import Loader
 from samovar.runner.run import Run
+from samovar.runner.step import Step
 from samovar.runner.uri import Uri, Uris
-from samovar.tables.record import MinibatchRecord
-
-
-def warm_up_vector_math() -> None:
-    for dtype in (torch.float32, torch.float64):
-        torch.sqrt(torch.ones(1, dtype=dtype, device="cpu"))
-
-
-class Step(Protocol):
-    """What the loop does with each minibatch: `MinibatchWorkerPool` trains, `PredictStep` predicts."""
-
-    def begin(self, uri: Uri) -> None:
-        """A URI begins."""
-
-    def run(self, record: MinibatchRecord) -> float | None:
-        """One minibatch; gives the loss, if there is one."""
-
-    def drain(self) -> None:
-        """The URI ends: nothing may stay in flight."""
 
 
 class Runner:
-    """Takes a run through its URIs."""
+    """Takes a run through its URIs. Training, evaluation and prediction are this loop with different steps.
+
+    `samovar train`, `PytorchTrainer` and `train_model` use it. Use it yourself to train on minibatches of your own.
+
+    Args:
+        step: What to do with each minibatch: `MinibatchWorkerPool` trains, `PredictStep` predicts.
+        loader: Reads the minibatches. The caller closes it.
+        callbacks: Called between URIs, in this order.
+
+    Example:
+        >>> import torch
+        >>> from samovar import Learner, MinibatchRecord, MinibatchWorkerPool, Runner
+        >>> from samovar.runner import ListStream, Loader, Run, Uri, UriList
+        >>> from samovar.seeds import set_seed
+        >>>
+        >>> class Model(torch.nn.Linear):
+        ...     def forward(self, inputs):
+        ...         return super().forward(inputs["x"]).squeeze(1)
+        >>>
+        >>> set_seed(0)
+        >>> x = torch.rand(64, 3)
+        >>> minibatch = MinibatchRecord({"x": x}, {"y": x.sum(1)}, num_examples=64)
+        >>> epochs = [Uri(k, f"epoch {k}", ListStream([minibatch] * 20), 0, 20, epoch=k) for k in range(5)]
+        >>>
+        >>> model = Model(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> learner = Learner(model, optimizer, lambda output, targets: (output - targets["y"]).square().mean())
+        >>> run = Run(learner)
+        >>> with Loader() as loader:
+        ...     Runner(MinibatchWorkerPool(learner), loader).run(run, UriList(epochs))
+        >>> run.num_batches, run.mean_loss < 0.1
+        (100, True)
+    """
 
     def __init__(self, step: Step, loader: Loader, callbacks: Sequence[Callback] = ()) -> None:
         self._step = step
@@ -62,7 +67,11 @@ class Runner:
         self._callbacks = list(callbacks)
 
     def run(self, run: Run, uris: Uris) -> None:
-        """From `run.next_uri` to the end, or to `Stopped`."""
+        """Run all URIs from `run.next_uri` on.
+
+        Raises:
+            Stopped: A callback called `run.stop`. The run can continue later.
+        """
         for callback in self._callbacks:
             callback.on_run_begin(run)
         if run.end_reason is None:
@@ -70,10 +79,10 @@ class Runner:
                 self._begin(run, uri)
                 if run.end_reason is not None:
                     break
-                self._train(run, uri)
+                self._run_minibatches(run, uri)
                 self._end(run)
                 if run.stop_reason is not None:
-                    raise Stopped(f"stopped after {uri.name} ({run.stop_reason}): start it again to go on")
+                    raise Stopped(f"stopped after {uri.name} ({run.stop_reason}); start it again to continue")
                 if run.end_reason is not None:
                     break
         run.metrics = {}
@@ -88,7 +97,7 @@ class Runner:
             except EarlyStopping as stopping:
                 run.end_early(stopping)
 
-    def _train(self, run: Run, uri: Uri) -> None:
+    def _run_minibatches(self, run: Run, uri: Uri) -> None:
         self._step.begin(uri)
         number = 0
         try:
@@ -109,3 +118,14 @@ class Runner:
                 callback.on_uri_end(run)
             except EarlyStopping as stopping:
                 run.end_early(stopping)
+
+
+def warm_up_vector_math() -> None:
+    """Call torch's vectorized functions (sqrt, exp, sin…) for the first time, from one thread.
+
+    The library behind them initializes itself at its first call. If two threads make that call at once, one of them may
+    compute its share to four digits instead of seven: on two cores, in about one process of 700. If that hits the first
+    step of Adam, the run differs from all others.
+    """
+    for dtype in (torch.float32, torch.float64):
+        torch.sqrt(torch.ones(1, dtype=dtype, device="cpu"))

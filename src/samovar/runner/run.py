@@ -1,15 +1,15 @@
-"""The live state of a loop, and all of it as one tree. Knows what is in a state, not where it is kept.
+"""The live state of a loop, and all of it as one tree. Knows what belongs to a state, not where it is saved.
 
-model      weights, buffers, hash tables         policies   one state each
-optimizers by name                               callbacks  those that have a state
-loss       when it has a state                   random     every global generator
-run        next URI, counts, losses of the epoch so far, why it ended
+model       weights, buffers, hash tables         policies    by name
+optimizers  by name                               callbacks   by class name, those that have a state
+loss        if it has a state                     random      every global generator
+run         next URI, counts, losses of the epoch so far, why it ended
 """
 
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from samovar import seeds
 from samovar.embeddings import final_state
 from samovar.errors import Conflict, SamovarError
 from samovar.policies import Policy
-from samovar.runner.callback import Callback, name_callbacks
+from samovar.runner.callback import Callback
 from samovar.runner.learner import HashTables, Learner, Loss, Optimizer, find_hash_tables
 from samovar.runner.uri import Uri
 from samovar.tables.record import MinibatchRecord
@@ -29,7 +29,15 @@ FORMAT = 1
 
 
 class Run:
-    """What callbacks see. They may read everything; they change the run by `stop` and by `EarlyStopping` only."""
+    """The live state of a loop: what callbacks see.
+
+    Callbacks may read everything, add to `metrics`, and call `stop`; to end the run they raise `EarlyStopping`.
+
+    Args:
+        learner: What is trained or applied.
+        policies: Those that the step uses (`pool.settings.policies`); by default the learner's.
+        callbacks: Those whose state belongs to the run.
+    """
 
     def __init__(
         self, learner: Learner, policies: Mapping[str, Policy] | None = None, callbacks: Sequence[Callback] = ()
@@ -38,25 +46,29 @@ class Run:
         self.policies = dict(learner.named_policies if policies is None else policies)
         self.callbacks = list(callbacks)
         self.uri: Uri | None = None
+        """The current URI; after the run, the last one."""
         self.record: MinibatchRecord | None = None
+        """The last minibatch of this URI; None outside of `on_batch_end`."""
         self.loss: float | None = None
-        """Of the last minibatch."""
+        """The loss of the last minibatch."""
         self.losses: list[float] = []
-        """Of the minibatches of this URI."""
-        self.epoch_losses: list[float] = []
-        """Of the minibatches of this epoch, which may have several URIs."""
+        """The loss of each minibatch of this URI."""
         self.uri_examples: list[int] = []
+        """The number of examples of each minibatch in `losses`."""
+        self.epoch_losses: list[float] = []
+        """The loss of each minibatch of this epoch, which may have several URIs."""
         self.metrics: dict[str, Any] = {}
-        """What was measured at this URI's end."""
+        """What callbacks measured at the end of this URI. Numbers are logged."""
         self.next_uri = 0
+        """The number of the first URI that is not done."""
         self.trained: str | None = None
-        """The name of the last URI that was trained."""
+        """The name of the last URI that is done."""
         self.num_batches = 0
         self.num_examples = 0
         self.end_reason: str | None = None
-        """Why it ended before its last URI."""
+        """Why the run ended before its last URI; None otherwise."""
         self.stop_reason: str | None = None
-        """Why it is to stop now, and go on later."""
+        """Why the run stops after this URI, to continue later; None otherwise."""
 
     @property
     def model(self) -> torch.nn.Module:
@@ -76,12 +88,12 @@ class Run:
 
     @property
     def position(self) -> dict[str, Any]:
-        """Where it is, as status and snapshots tell it."""
+        """How far the run is, as status and snapshots record it."""
         return {"next_uri": self.next_uri, "trained": self.trained}
 
     @property
     def mean_loss(self) -> float | None:
-        """Of this URI, each example counting once; None when it has no minibatch."""
+        """The mean loss of this URI, weighted by examples; None if it has no losses."""
         if not self.losses:
             return None
         weighted = [loss * count for loss, count in zip(self.losses, self.uri_examples, strict=True)]
@@ -89,14 +101,14 @@ class Run:
         return _sum(weighted) / total if total else _sum(self.losses) / len(self.losses)
 
     def stop(self, reason: str) -> None:
-        """Stop after this URI, with a snapshot, to go on later."""
+        """Stop after this URI with a snapshot, to continue later. The first reason counts."""
         self.stop_reason = self.stop_reason or reason
 
     def end_early(self, stopping: BaseException) -> None:
-        """End it in order; the first reason counts."""
+        """End the run after this URI as if it were the last. The first reason counts."""
         self.end_reason = self.end_reason or str(stopping) or type(stopping).__name__
 
-    # The loop's own steps
+    # Called by the loop
 
     def begin_uri(self, uri: Uri) -> None:
         self.uri = uri
@@ -118,12 +130,16 @@ class Run:
     # The state
 
     def state_dict(self, is_final: bool = False) -> dict[str, Any]:
-        """All of it. The final one does not depend on when expired rows were freed; it takes longer to write."""
+        """Everything that a run needs to continue.
+
+        Args:
+            is_final: Sort hash tables, so that the state does not depend on when expired rows were freed. Takes longer.
+        """
         weights = final_state(self.model) if is_final else self.model.state_dict()
         metadata = getattr(weights, "_metadata", {})
         callbacks = {
             name: dict(each.state_dict())
-            for name, each in name_callbacks(self.callbacks, self.learner.callbacks).items()
+            for name, each in _name_callbacks(self.callbacks, self.learner.callbacks).items()
         }
         return {
             "format": FORMAT,
@@ -144,15 +160,24 @@ class Run:
         }
 
     def load_state_dict(self, tree: Mapping[str, Any], *, with_settings: bool = True) -> None:
-        """Go on exactly where the state was taken; without its settings, with the rates of a script that changed."""
+        """Continue exactly where the state was taken.
+
+        Args:
+            tree: What `state_dict` returned.
+            with_settings: Restore the optimizers' settings too. Without them the optimizers keep the rates that the
+                script gives them now: for a script that has changed.
+
+        Raises:
+            Conflict: The state belongs to another model, or to other optimizers, policies or callbacks.
+        """
         self._load_learned(tree) if with_settings else self.load_model(tree)
         for name, policy in _paired("policy", self.policies, tree["policies"]):
             policy.load_state_dict(tree["policies"][name])
         states = tree["callbacks"]
-        named = name_callbacks(self.callbacks, self.learner.callbacks)
+        named = _name_callbacks(self.callbacks, self.learner.callbacks)
         for name, callback in _paired("callback", named, states, may_be_new=True):
             if name in states:
-                callback.load_state_dict(copy.deepcopy(states[name]))  # the snapshot's own memory is a mapped file
+                callback.load_state_dict(copy.deepcopy(states[name]))  # the snapshot is a mapped file
         seeds.set_global_state(tree["random"])
         run = tree["run"]
         self.next_uri, self.trained, self.end_reason = run["next_uri"], run["trained"], run["end_reason"]
@@ -160,8 +185,12 @@ class Run:
         self.epoch_losses = run["epoch_losses"].tolist()
 
     def load_model(self, tree: Mapping[str, Any]) -> None:
-        """Only what was learned: weights, optimizers, loss. The run itself starts anew, with the rates that the script
-        gives its optimizers now."""
+        """Load only what was learned: weights, optimizers, loss. The run starts at its first URI, with the rates that
+        the script gives its optimizers now.
+
+        Raises:
+            Conflict: The state belongs to another model, or to other optimizers.
+        """
         settings = {name: _settings_of(optimizer) for name, optimizer in self.optimizers.items()}
         self._load_learned(tree)
         for name, groups in settings.items():
@@ -170,39 +199,42 @@ class Run:
 
     def _load_learned(self, tree: Mapping[str, Any]) -> None:
         weights: OrderedDict[str, Any] = OrderedDict(tree["model"]["weights"])
-        weights._metadata = tree["model"]["metadata"]  # type: ignore[attr-defined]  # torch keeps versions there
+        weights._metadata = tree["model"]["metadata"]  # type: ignore[attr-defined]  # torch keeps module versions there
         try:
             self.model.load_state_dict(weights)
             for name, optimizer in _paired("optimizer", self.optimizers, tree["optimizers"]):
                 _load_optimizer(optimizer, copy.deepcopy(tree["optimizers"][name]))
             if tree["loss"] is not None:
-                self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it gave a state
+                self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it has a state_dict
         except (RuntimeError, ValueError, KeyError, AttributeError) as error:
             if isinstance(error, SamovarError):
                 raise
             raise Conflict(
-                f"the saved state does not fit what the script builds: {error}; expected the same model and "
-                "optimizers: bring back the script that the state was made with, or start a new directory"
+                f"the saved state does not fit the model and optimizers that the script builds: {error}. {_CURE}"
             ) from error
+
+
+_CURE = "Restore the script that saved it, or start a new directory"
 
 
 def _load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
     optimizer.load_state_dict(saved)
     if not isinstance(optimizer, torch.optim.Optimizer) or not saved.keys() >= {"state", "param_groups"}:
-        return  # it keeps its state in a way of its own
+        return  # it has a layout of its own
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     weights = [each for group in optimizer.param_groups for each in group["params"]]
     for number, weight in zip(numbers, weights, strict=False):
         loaded = optimizer.state.get(weight, {})
         for key, value in saved["state"].get(number, {}).items():
-            # torch gives the state the type of the weights; the run had gone on with its own, say float32 of bfloat16.
+            # torch casts the state to the type of the weights; a run that was not resumed kept another, such as
+            # float32 for weights of bfloat16.
             found = loaded.get(key)
             if isinstance(value, torch.Tensor) and isinstance(found, torch.Tensor) and found.dtype != value.dtype:
                 loaded[key] = value.to(found.device)
 
 
 def _settings_of(optimizer: Optimizer) -> list[dict[str, Any]]:
-    """What an optimizer was built with, group by group."""
+    """Everything in its groups except the weights."""
     return [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
 
 
@@ -211,19 +243,38 @@ def _state_of(loss: object) -> Any:
     return None if ask is None else dict(ask())
 
 
+def _name_callbacks(callbacks: Sequence[Callback], users: Sequence[Callback]) -> dict[str, Callback]:
+    """Name each callback by its class, numbered if there are several. The names are the keys of their saved states.
+
+    The user's come first. Ours come and go with the config, which must not change the names of the user's.
+    """
+    named: dict[str, Callback] = {}
+    for callback in [*users, *(each for each in callbacks if not any(each is one for one in users))]:
+        name, number = type(callback).__name__, 1
+        while name in named:
+            number += 1
+            name = f"{type(callback).__name__} {number}"
+        named[name] = callback
+    return named
+
+
 def _paired(kind: str, built: Mapping[str, Any], saved: Mapping[str, Any], may_be_new: bool = False) -> Any:
+    """The items of `built`, after checking that the saved state has the same names."""
     lost = saved.keys() - built.keys()
     new = built.keys() - saved.keys() if not may_be_new else set()
-    if lost or new:
-        raise Conflict(
-            f"the saved state has a {kind} of the names ({', '.join(sorted(saved))}); the script builds "
-            f"({', '.join(sorted(built))}): bring back the script that the state was made with, or start anew"
-        )
+    if lost:
+        raise Conflict(f"the saved state has the {kind} {_quote(lost)}, which the script does not build. {_CURE}")
+    if new:
+        raise Conflict(f"the script builds the {kind} {_quote(new)}, which the saved state does not have. {_CURE}")
     return built.items()
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
 
 
 def _sum(numbers: list[float]) -> float:
     try:
-        return math.fsum(numbers)  # exact, so that no order of adding matters
+        return math.fsum(numbers)  # exact, so the order does not matter
     except (OverflowError, ValueError):
         return math.nan

@@ -1,1 +1,1 @@
-"""Many results side by side: found, listed, compared, cloned, drawn. Executes no script."""
+"""Many results side by side: find, list, filter, compare, clone, draw, checksum. Executes no script."""

@@ -1,5 +1,5 @@
 """A config copied with changes to a new name beside it: `model.json` → `modela.json`, `modelb.json`, … `modelz.json`,
-`modelaa.json`. The clone says itself what it was made from (config/parent.py).
+`modelaa.json`. The clone itself records what it was made from.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,28 +25,39 @@ class Clone:
     path: Path
     changes: Diff
     new_keys: Mapping[str, str | None]
-    """Keys that the parent does not have, each with the key of the parent that is most like it."""
+    """Keys that the parent does not have, each with the parent's most similar key."""
 
 
 def clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | None = None) -> Clone:
-    """Write the next clone. Nobody ever sees half of it, and of two at the same time each gets a name of its own."""
+    """Write the next clone of a config.
+
+    The file appears whole or not at all, and clones made at the same time get different names.
+
+    Args:
+        parent: A config file, or a result directory; a clone of the latter is written beside it.
+        overrides: Changes, as `--conf` takes them.
+        disk: Where it is written; tests pass one that fails.
+
+    Raises:
+        BadInput: The changes change nothing.
+    """
     old = without_parent(parent.config)
     new = merge(old, *overrides)
     changes = flat_diff({"old": old, "new": new})
     if not changes:
         raise BadInput(
-            f"{parent.name}: the change changes nothing; expected another value of at least one key: "
-            """give one, for example --conf '{"model.lr": 0.01}'"""
+            f"{parent.name}: the changes leave the config as it is. "
+            """Change at least one key, for example --conf '{"model.lr": 0.01}'"""
         )
-    file, is_kept = _origin(parent)
-    family, keys = _family(file, parent.config), _place_keys(parent, is_kept)
+    file, is_from_result = _origin(parent)
+    base, keys = _base_name(file, parent.config), _place_keys(parent, is_from_result)
     change = {key: None if value is MISSING else value for key, (_, value) in changes.rows.items()}
-    record = Parent(file.stem if is_kept else file.name, family, change)
+    record = Parent(file.stem if is_from_result else file.name, base, change)
     for suffix in suffixes():
-        path = file.with_name(f"{family}{suffix}.json")
+        path = file.with_name(f"{base}{suffix}.json")
         if path.exists() or path.with_suffix("").exists():  # a clone, or the directory that it would make
             continue
-        tree = _place(new, old, keys, None if is_kept else file.stem.removeprefix(family), suffix)
+        tree = _place(new, old, keys, None if is_from_result else file.stem.removeprefix(base), suffix)
         with suppress(AlreadyExists):  # another process was first
             with publish(path, disk, replace=False, verb="create") as output:
                 output.write(dump_config(with_parent(tree, record)).encode())
@@ -61,8 +72,8 @@ def suffixes() -> Iterator[str]:
 
 
 def _origin(parent: Target) -> tuple[Path, bool]:
-    """The file that the clone stands beside, and whether the config is one that a result directory keeps: a result
-    directory is never written to, so its clone stands beside the directory."""
+    """The file that the clone is written beside, and whether the config is a result directory's own. Nothing is ever
+    written into a result directory: its clone goes beside it."""
     path = parent.path.resolve()
     if parent.directory is not None:
         return path.with_name(f"{path.name}.json"), True
@@ -71,16 +82,17 @@ def _origin(parent: Target) -> tuple[Path, bool]:
     return path, False
 
 
-def _family(file: Path, config: Mapping[str, Any]) -> str:
-    """A clone of `modela` is `modelb` too: names stay short, and `cloned_from` tells the descent."""
+def _base_name(file: Path, config: Mapping[str, Any]) -> str:
+    """A clone of `modela` is `modelb`, not `modelaa`: names stay short, and `cloned_from` records the parent."""
     parent = read_parent(config)
     is_renamed = parent is None or not file.stem.startswith(parent.family)
     return file.stem if parent is None or is_renamed else parent.family
 
 
-def _place_keys(parent: Target, is_kept: bool) -> Sequence[str]:
-    """Of a config without a directory, all that may be one: nobody knows which command it is for."""
-    if is_kept:
+def _place_keys(parent: Target, is_from_result: bool) -> Sequence[str]:
+    """The keys that name the result's place; those of every command for a config file, which does not say what it is
+    for."""
+    if is_from_result:
         folder = parent.path if parent.directory is not None else parent.path.parent
         return PLACE_KEYS[command_of(open_directory(folder).lineage.kind)]
     return sorted({key for keys in PLACE_KEYS.values() for key in keys})
@@ -89,8 +101,11 @@ def _place_keys(parent: Target, is_kept: bool) -> Sequence[str]:
 def _place(
     new: Mapping[str, Any], old: Mapping[str, Any], keys: Sequence[str], old_suffix: str | None, suffix: str
 ) -> dict[str, Any]:
-    """The result of a clone goes elsewhere, unless the change says where. The config that a directory keeps, which has
-    no suffix, names that directory: without the key the result goes beside the clone."""
+    """Give the clone's result a place of its own, unless the change names one.
+
+    A config from a result directory (`old_suffix` is None) names that directory. Without the key, the result goes
+    beside the clone.
+    """
     tree = dict(new)
     for key in keys:
         if not isinstance(old.get(key), str) or new.get(key) != old[key]:

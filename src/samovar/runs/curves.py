@@ -1,15 +1,21 @@
-"""Curves of many runs, put together by metric: what a plot shows, before anybody draws it."""
+"""Curves of many runs, grouped by metric: what a plot shows, before it is drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from samovar.errors import BadInput
 from samovar.runs.diff import label_all
 from samovar.runs.find import Target
-from samovar.runs.summary import Curve, main_metrics, match_metrics, read_curves
-from samovar.runs.terminal import Line
+from samovar.runs.metrics import Series, main_metrics, match_metrics, read_series
 
-_USUAL = "loss"
+_DEFAULT_METRIC = "loss"
+
+
+@dataclass(frozen=True)
+class Line:
+    label: str
+    steps: Sequence[float]
+    values: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -20,47 +26,39 @@ class Panel:
     lines: Sequence[Line]
 
 
-@dataclass(frozen=True)
-class _Run:
-    label: str
-    curves: dict[str, Curve]
+def make_panels(targets: Sequence[Target], metrics: Sequence[str] = ()) -> list[Panel]:
+    """Make one panel per metric, given by full or short name; one per loss if none is named.
+
+    Config files have no curves and are left out.
+
+    Raises:
+        BadInput: There is no result among the targets, or no run has one of the metrics.
+    """
+    results = {target.name: target.directory for target in targets if target.directory is not None}
+    if not results:
+        names = ", ".join(target.name for target in targets)
+        raise BadInput(f"plot: only result directories have curves, got only configs: {names}")
+    labels = label_all([target for target in targets if target.directory is not None])
+    runs = [(label, read_series(directory)) for label, directory in zip(labels, results.values(), strict=True)]
+    known = list(dict.fromkeys(metric for _, series in runs for metric in series))
+    if not known:
+        names = ", ".join(list(results)[:3])
+        raise BadInput(f"plot: no numbers yet in the logs of {names}. A run writes them with its first snapshot")
+    return [_make_panel(metric, match_metrics(metric, known), runs) for metric in metrics or _default_metrics(known)]
 
 
-def make_panels(targets: Sequence[Target], wanted: Sequence[str] = ()) -> list[Panel]:
-    """One for each metric that is wanted; losses when none is named. Configs without a result have no curves."""
-    with_results = [target for target in targets if target.directory is not None]
-    if not with_results:
-        raise BadInput(
-            f"plot: found only configs ({', '.join(target.name for target in targets)}); expected directories of runs, "
-            "which have logs: name those"
-        )
-    labels = label_all(with_results)
-    runs = [
-        _Run(label, read_curves(target.directory))
-        for label, target in zip(labels, with_results, strict=True)
-        if target.directory is not None
-    ]
-    names = list(dict.fromkeys(name for run in runs for name in run.curves))
-    if not names:
-        raise BadInput(
-            f"plot: the logs of {', '.join(target.name for target in with_results[:3])} hold no numbers yet; expected "
-            "logs/metrics.jsonl: a run has one from its first snapshot on"
-        )
-    return [_panel(metric, match_metrics(metric, names), runs) for metric in wanted or _usual(names)]
-
-
-def _usual(names: Sequence[str]) -> list[str]:
-    """Losses; or, of logs that have none, the first metric."""
-    main = main_metrics(names) or list(names)
-    losses = [name for name in main if name.rpartition(".")[2] == _USUAL]
+def _default_metrics(known: Sequence[str]) -> list[str]:
+    """All losses; the first metric if there are none."""
+    main = main_metrics(known) or list(known)
+    losses = [metric for metric in main if metric.rpartition(".")[2] == _DEFAULT_METRIC]
     return losses or main[:1]
 
 
-def _panel(metric: str, names: Sequence[str], runs: Sequence[_Run]) -> Panel:
+def _make_panel(name: str, metrics: Sequence[str], runs: Sequence[tuple[str, Mapping[str, Series]]]) -> Panel:
     lines = []
-    for run in runs:
-        for name in names:
-            if name in run.curves:
-                label = run.label if len(names) == 1 else f"{run.label} {name.rpartition('.')[0]}".strip()
-                lines.append(Line(label, run.curves[name].steps, run.curves[name].values))
-    return Panel(names[0] if len(names) == 1 else metric, lines)
+    for run, series in runs:
+        for metric in metrics:
+            if metric in series:
+                label = run if len(metrics) == 1 else f"{run} {metric.rpartition('.')[0]}".strip()
+                lines.append(Line(label, series[metric].steps, series[metric].values))
+    return Panel(metrics[0] if len(metrics) == 1 else name, lines)

@@ -1,10 +1,8 @@
-"""How far configs are from each other, and which are next of kin. Pure functions of flat configs.
+"""Which configs are most alike: distances between them, and a dendrogram cut to a readable number of leaves. Knows no
+characters and no colours.
 
-The distance of two configs is the mean over all keys of: 0 for the same value, |a - b| / (|a| + |b|) for two numbers,
-1 for anything else that differs, a missing key included. Each part is a metric, and so is their mean.
-
-The tree of kinship of configs, cut to as many leaves as can be looked at, with a row and a height for all of it.
-Knows no characters and no colours.
+The distance of two configs is the mean over all keys of: 0 for equal values, |a - b| / (|a| + |b|) for two numbers, and
+1 for anything else that differs, including a missing key. Each term is a metric, and so is the mean.
 """
 
 import json
@@ -23,17 +21,18 @@ from samovar.config.values import MISSING
 from samovar.errors import BadInput
 from samovar.runs.diff import label_group, read_identities
 from samovar.runs.find import Target
-from samovar.runs.index import paused_gc
-from samovar.runs.summary import answers, match_one, read_metrics
+from samovar.runs.index import read_metrics, require_answers
+from samovar.runs.metrics import match_metric
+from samovar.runs.parallel import paused_gc
 
 Floats = NDArray[np.float64]
 
-_MOST_TO_KEEP = 2048  # values of a column whose distances are all remembered: 32 MB
-_MOST_ROWS = 64  # of distances to all configs: neighbours in their order mostly have the same value
+_MAX_VALUES = 2048  # of a column whose distances are all kept: 32 MB
+_MAX_ROWS = 64  # of distances to all configs: neighbours in the order mostly have the same value
 
 
 def distances(configs: Sequence[Mapping[str, Any]]) -> Floats:
-    """Condensed, as scipy has it: (0, 1), (0, 2), … (1, 2), … Always the same bits: keys are added in their order."""
+    """Condensed, as in scipy: (0, 1), (0, 2), … (1, 2), … Always the same bits, because keys are added in order."""
     keys = sorted({key for config in configs for key in config})
     columns = [_read_column([config.get(key, MISSING) for config in configs]) for key in keys]
     differing = _merge_all([column for column in columns if column.num_values > 1])
@@ -50,25 +49,25 @@ def distances(configs: Sequence[Mapping[str, Any]]) -> Floats:
 
 
 class _Column:
-    """A key, or several, of all configs: distinct values, and which of them each config has."""
+    """One key of all configs, or several: the distinct values, and which of them each config has."""
 
     def __init__(self, codes: NDArray[np.intp], num_values: int, to_values: Callable[[int], Floats]) -> None:
         self.codes = codes
         self.num_values = num_values
-        self.to_values = cache(to_values) if num_values <= _MOST_TO_KEEP else to_values
-        """From the value with that code to each of them."""
-        self._to_configs = lru_cache(_MOST_ROWS)(lambda code: np.take(self.to_values(code), codes))
+        self.to_values = cache(to_values) if num_values <= _MAX_VALUES else to_values
+        """Distances from the value with that code to all values."""
+        self._to_configs = lru_cache(_MAX_ROWS)(lambda code: np.take(self.to_values(code), codes))
 
     def from_one(self, first: int) -> Floats:
-        """From one config to all that come after it."""
+        """Distances from one config to all that come after it."""
         return self._to_configs(int(self.codes[first]))[first + 1 :]
 
 
 def _merge_all(columns: Sequence[_Column]) -> list[_Column]:
-    """Neighbours with few values become one column of their pairs: a pair of configs is then looked up once."""
+    """Join adjacent columns with few values into one column of pairs: a pair of configs is then looked up once."""
     merged: list[_Column] = []
     for column in columns:
-        if merged and merged[-1].num_values * column.num_values <= _MOST_TO_KEEP:
+        if merged and merged[-1].num_values * column.num_values <= _MAX_VALUES:
             merged[-1] = _merge(merged[-1], column)
         else:
             merged.append(column)
@@ -101,7 +100,7 @@ def _read_column(values: Sequence[Any]) -> _Column:
 
 
 def _to_values(numbers: Floats, code: int) -> Floats:
-    """`numbers` are the distinct values, NaN for what is no number."""
+    """`numbers` are the distinct values; NaN where the value is not a number."""
     size = np.abs(numbers[code]) + np.abs(numbers)
     share: Floats = np.abs(numbers[code] - numbers) / np.where(size == 0, 1, size)
     share[np.isnan(share)] = 1
@@ -118,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def cluster(condensed: Floats) -> Floats:
-    """scipy's linkage, by mean distance: a line for each of the joins, the closest first."""
+    """scipy's linkage by mean distance: one row per join, the closest first."""
     from scipy.cluster.hierarchy import linkage
 
     return np.asarray(linkage(condensed, "average"), np.float64)
@@ -126,14 +125,14 @@ def cluster(condensed: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Leaf:
-    """One config, or a group that is not taken apart."""
+    """One config, or a group of configs that the cut leaves together."""
 
     names: Sequence[str]
     shared: str
-    """What its configs have in common and others have not."""
+    """What its configs have in common, and others do not."""
     parent: str | None
     value: float | None
-    """The metric, of a group its mean."""
+    """The metric; the mean of it for a group."""
 
     @property
     def label(self) -> str:
@@ -145,7 +144,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Merge:
-    """Two branches that meet; a row is where a branch lies, a leaf's is its number."""
+    """Two branches that join. A leaf's row is its number; a join's row is midway between its branches."""
 
     first_row: float
     second_row: float
@@ -164,7 +163,7 @@ class Dendrogram:
         return max((merge.height for merge in self.merges), default=0.0)
 
     def share(self, leaf: Leaf) -> float | None:
-        """Where its metric stands between the lowest, 0, and the highest, 1."""
+        """Its metric on a scale from the lowest value, 0, to the highest, 1."""
         values = [each.value for each in self.leaves if each.value is not None]
         if leaf.value is None:
             return None
@@ -173,16 +172,25 @@ class Dendrogram:
 
 
 @paused_gc()
-def grow(targets: Sequence[Target], most_leaves: int, metric: str | None = None) -> Dendrogram:
-    """The order of the targets does not matter. Without results there is no metric."""
+def make_dendrogram(targets: Sequence[Target], max_leaves: int, metric: str | None = None) -> Dendrogram:
+    """Cluster configs by distance.
+
+    Args:
+        targets: Two or more, in any order.
+        max_leaves: The closest configs are grouped so that no more leaves than this remain.
+        metric: A metric of the results by full or short name; each leaf gets its last value.
+
+    Raises:
+        BadInput: There are fewer than two targets, or no run has the metric.
+    """
     if len(targets) < 2:
-        raise BadInput(f"tree: found {len(targets)} config; expected two or more: name another config or directory")
+        raise BadInput(f"tree: needs at least 2 configs, got {len(targets)}")
     flat = dict(zip((target.name for target in targets), read_identities(targets), strict=True))
     ordered = sorted(targets, key=lambda each: (json.dumps(flat[each.name], sort_keys=True), each.name))
-    kin = cluster(distances([flat[target.name] for target in ordered]))
+    joins = cluster(distances([flat[target.name] for target in ordered]))
     values = _read_metric(ordered, metric)
     diff = diff_flat({target.name: flat[target.name] for target in ordered})
-    groups, merges = _lay_out(kin, most_leaves)
+    groups, merges = _lay_out(joins, max_leaves)
     leaves = []
     for members in groups:
         known = [value for number in members if (value := values.get(number)) is not None]
@@ -202,21 +210,21 @@ def _read_metric(targets: Sequence[Target], metric: str | None) -> Mapping[int, 
     if metric is None:
         return {}
     numbers = [number for number, target in enumerate(targets) if target.directory is not None]
-    last = dict(zip(numbers, answers(read_metrics([targets[number].path for number in numbers])), strict=True))
-    name = match_one(metric, list(dict.fromkeys(name for values in last.values() for name in values)))
+    last = dict(zip(numbers, require_answers(read_metrics([targets[number].path for number in numbers])), strict=True))
+    name = match_metric(metric, list(dict.fromkeys(name for values in last.values() for name in values)))
     return {number: values[name] for number, values in last.items() if name in values}
 
 
-def _lay_out(kin: Floats, most_leaves: int) -> tuple[list[list[int]], list[Merge]]:
-    """The members of each leaf from top to bottom, and the joins between them. The joins come closest first, so that
-    cutting the tree means to leave the first ones together."""
-    count = len(kin) + 1
-    num_together = max(0, count - most_leaves)
+def _lay_out(joins: Floats, max_leaves: int) -> tuple[list[list[int]], list[Merge]]:
+    """The members of each leaf from top to bottom, and the joins between leaves. Joins come closest first, so cutting
+    the tree means keeping the members of the first joins together."""
+    count = len(joins) + 1
+    num_together = max(0, count - max_leaves)
     members: dict[int, list[int]] = {number: [number] for number in range(count)}
     leaves: dict[int, list[int]] = {number: [number] for number in range(count)}
-    """The nodes that are leaves of the cut tree below each node."""
+    """For each node, the nodes below it that are leaves of the cut tree."""
     heights: dict[int, float] = {}
-    for step, (one, other, height, _) in enumerate(kin.tolist()):
+    for step, (one, other, height, _) in enumerate(joins.tolist()):
         first, second = sorted((int(one), int(other)), key=lambda node: members[node][0])
         node = count + step
         if step < num_together:
@@ -230,7 +238,7 @@ def _lay_out(kin: Floats, most_leaves: int) -> tuple[list[list[int]], list[Merge
     rows = {leaf: float(row) for row, leaf in enumerate(order)}
     merges = []
     for node, height in heights.items():
-        one, other = (int(child) for child in kin[node - count, :2])
+        one, other = (int(child) for child in joins[node - count, :2])
         first, second = sorted((one, other), key=lambda child: rows[child])
         merges.append(Merge(rows[first], rows[second], heights.get(first, 0.0), heights.get(second, 0.0), height))
         rows[node] = (rows[first] + rows[second]) / 2

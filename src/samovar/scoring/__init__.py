@@ -1,1 +1,1 @@
-"""What a frozen model says of rows: predictions as files, and how good they are. Runs no loop."""
+"""Predictions as files, and how good they are. Runs no models and no loop."""

@@ -1,7 +1,9 @@
-"""Predictions as a Parquet file: keys, targets, prediction, and the hour of the model. Knows no loop.
+"""Predictions as a Parquet file, one row per example. Knows no models and no loop.
 
-prediction  float of an output [B], list of [B, K]; an output that is a dict gives a column each
-model_hour  of an online model: the last hour that it was trained on
+<keys>       in the type that they were brewed from, null as null
+<targets>
+prediction   a float for an output [B], a list for [B, K]; a dict of outputs makes one column each
+model_hour   of an online model: the last hour that it was trained on
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,17 +27,31 @@ from samovar.tables.schema import ColumnSchema
 
 MODEL_HOUR = "model_hour"
 _ROWS_PER_GROUP = 1 << 16
-_KEPT_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 20
 
 
 @dataclass
 class PredictionFile:
-    """A part file in the making. It appears when the `with` block ends; without rows it never does."""
+    """A file that is being written. It appears when the `with` block ends, unless it has no rows.
+
+    Args:
+        result: The open result directory.
+        path: Where the file goes in it.
+        columns: The schemas of keys and targets.
+        model_hour: The last hour that the model was trained on, in seconds since 1970 UTC; None offline.
+
+    Example:
+        >>> hit, click = ColumnSchema("hit", "key", 1, "int64"), ColumnSchema("click", "real", 1, "float")
+        >>> record = MinibatchRecord({}, {"click": torch.tensor([1.0, 0.0])}, {"hit": pa.array([5, 6])}, num_examples=2)
+        >>> with PredictionFile(result, "evaluation/test.parquet", {"hit": hit, "click": click}) as file:
+        ...     file.add(record, prediction=torch.tensor([0.75, 0.5]))
+        >>> file.qualities()[0]["auc"]
+        1.0
+    """
 
     result: OpenResult
     path: str
     columns: Mapping[str, ColumnSchema]
-    """Of keys and targets."""
     model_hour: int | None = None
     num_examples: int = field(default=0, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
@@ -45,18 +61,26 @@ class PredictionFile:
     _scored: dict[tuple[str, str], list[tuple[NDArray[Any], NDArray[Any]]]] = field(
         default_factory=dict, init=False, repr=False
     )
-    """By output and target: wanted, predicted."""
+    """By output and target: the targets and the predictions of each minibatch."""
 
     def add(self, record: MinibatchRecord, prediction: Any) -> None:
-        """The examples of one minibatch, with what the model said of them."""
+        """Add the examples of one minibatch.
+
+        Args:
+            record: Its keys and targets.
+            prediction: A tensor or array [B] or [B, K], or a dict of them.
+
+        Raises:
+            BadInput: The prediction has another shape, or an output has the name of a key or target.
+        """
         outputs = _columns_of(prediction, record.num_examples)
-        keys = {name: key_column(self.columns[name], value) for name, value in record.keys.items()}
+        keys = {name: _key_column(self.columns[name], value) for name, value in record.keys.items()}
         targets = {
             name: rows_of_column(self.columns[name], value, arrow_type(self.columns[name]))
             for name, value in record.targets.items()
             if name not in keys
         }
-        self._refuse_repeated(outputs, [*keys, *targets])
+        self._check_names(outputs, [*keys, *targets])
         arrays = {**keys, **targets, **{name: _lists(array) for name, array in outputs.items()}}
         if self.model_hour is not None:
             hour = pa.scalar(self.model_hour, pa.timestamp("s", "UTC"))
@@ -67,21 +91,17 @@ class PredictionFile:
         if sum(batch.num_rows for batch in self._pending) >= _ROWS_PER_GROUP:
             self._write()
 
-    def _refuse_repeated(self, outputs: Mapping[str, Any], taken: Sequence[str]) -> None:
+    def _check_names(self, outputs: Mapping[str, Any], taken: Sequence[str]) -> None:
         if MODEL_HOUR in taken and self.model_hour is not None:
-            raise BadInput(
-                f"{self.path}: a key or target has the name {MODEL_HOUR!r}, which the model's own hour needs; expected "
-                "another: rename it in the recipe"
-            )
+            raise BadInput(f"{self.path}: no key or target may be named {MODEL_HOUR!r}. Rename it in the recipe")
         for name in sorted(outputs.keys() & {*taken, MODEL_HOUR}):
             raise BadInput(
-                f"{self.path}: the model's output {name!r} has the name of a key or target; expected another: "
-                "rename it in `predict`"
+                f"{self.path}: the output {name!r} of `predict` has the name of another column. Rename the output"
             )
 
     def _score(self, record: MinibatchRecord, outputs: Mapping[str, NDArray[Any]]) -> None:
-        """Keep what metrics need: outputs and targets that are a number an example, paired in their order where there
-        are as many of both; else each output belongs to the first target."""
+        """Keep the outputs and targets that are one number per example, for metrics. They are paired in order if there
+        are equally many; otherwise every output belongs to the first target."""
         numbers = [(name, array) for name, array in outputs.items() if array.ndim == 1]
         targets = [
             (name, value.reshape(-1).numpy())
@@ -90,12 +110,12 @@ class PredictionFile:
         ]
         if len(targets) != len(numbers):
             targets = targets[:1] * len(numbers)
-        for (output, array), (target, wanted) in zip(numbers, targets, strict=False):  # there may be no target
-            pair = wanted.copy(), array.copy()  # views would keep whole minibatches
+        for (output, array), (target, truth) in zip(numbers, targets, strict=False):  # there may be no target
+            pair = truth.copy(), array.copy()  # a view would keep the whole minibatch in memory
             self._scored.setdefault((output, target), []).append(pair)
 
     def qualities(self) -> list[dict[str, Any]]:
-        """How good it is: of each named output, of the only one, or only how many examples there are."""
+        """How good the predictions are, one dict per output; without targets, only the number of examples."""
         if not self._scored:
             return [{"num_examples": self.num_examples}]
         return [
@@ -114,7 +134,7 @@ class PredictionFile:
         if self._writer is None:
             self._sink = _Sink(self._stack.enter_context(self.result.create_in_background(self.path)))
             self._writer = pq.ParquetWriter(
-                self._sink, rows.schema, compression="zstd", use_dictionary=_repeating(rows.schema)
+                self._sink, rows.schema, compression="zstd", use_dictionary=_columns_that_repeat(rows.schema)
             )
         self._writer.write_table(rows)
         self._pending = []
@@ -129,12 +149,12 @@ class PredictionFile:
             self._write()
             if self._writer is not None:
                 self._writer.close()
-                self._sink.pass_on()
+                self._sink.write_buffer()
         self._stack.__exit__(kind, error, trace)
 
 
-def _repeating(schema: pa.Schema) -> list[str]:
-    """Columns that are worth a dictionary. Of numbers that hardly repeat it doubles the time, and the file."""
+def _columns_that_repeat(schema: pa.Schema) -> list[str]:
+    """Columns that are worth a dictionary. For numbers that hardly repeat, a dictionary doubles time and size."""
     types = pa.types
     return [
         field.name
@@ -144,29 +164,29 @@ def _repeating(schema: pa.Schema) -> list[str]:
 
 
 class _Sink:
-    """A store's writer as the file that Arrow writes to. Arrow gives a small file in dozens of pieces: they are put
-    together, since each would be checksummed and written by itself."""
+    """A store's writer as a file for Arrow. Arrow writes a small file in dozens of pieces; they are collected here,
+    because each write is checksummed separately."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
-        self._kept = bytearray()
+        self._buffer = bytearray()
         self._size = 0
         self.closed = False
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
-        self._kept += view
+        self._buffer += view
         self._size += view.nbytes
-        if len(self._kept) >= _KEPT_BYTES:
-            self.pass_on()
+        if len(self._buffer) >= _BUFFER_BYTES:
+            self.write_buffer()
         return view.nbytes
 
     def tell(self) -> int:
         return self._size
 
-    def pass_on(self) -> None:
-        self._writer.write(bytes(self._kept))
-        self._kept.clear()
+    def write_buffer(self) -> None:
+        self._writer.write(bytes(self._buffer))
+        self._buffer.clear()
 
     def flush(self) -> None: ...
 
@@ -183,17 +203,21 @@ class _Sink:
 
 
 def check_key(column: ColumnSchema) -> None:
-    """A key is one plain value an example, or one integer id."""
+    """Check that a column has one value per example: a brewed key, or one integer id.
+
+    Raises:
+        BadInput: It has not.
+    """
     is_id = column.kind == "categorical" and column.rank == 1 and pa.types.is_integer(parse_type(column.source_type))
     if column.kind != "key" and not is_id:
         raise BadInput(
-            f"key {column.name!r}: is a {column.kind} column of {column.source_type}; expected one plain value an "
-            "example: name it in `keys` of the recipe and brew the table again, or choose another key"
+            f"key {column.name!r} must have one value per example, got a {column.kind} column of {column.source_type}. "
+            "List it in `keys` of the recipe and brew the table again, or choose another key"
         )
 
 
-def key_column(column: ColumnSchema, value: RecordValue) -> pa.Array:
-    """A key in the type that it was brewed from, null as null."""
+def _key_column(column: ColumnSchema, value: RecordValue) -> pa.Array:
+    """A key in the type that it was brewed from."""
     kind = parse_type(column.source_type)
     if isinstance(value, pa.Array):
         return value.cast(kind)
@@ -208,8 +232,8 @@ def _columns_of(prediction: Any, num_examples: int) -> dict[str, NDArray[Any]]:
         array = _as_numpy(value)
         if array.ndim not in (1, 2) or len(array) != num_examples:
             raise BadInput(
-                f"predict: gave {name!r} of shape {list(array.shape)} for {num_examples} examples; expected "
-                f"[{num_examples}] or [{num_examples}, K]: change `predict` in the script"
+                f"predict: {name!r} must have the shape [{num_examples}] or [{num_examples}, K], got "
+                f"{list(array.shape)}"
             )
         columns[str(name)] = array
     return columns
@@ -218,8 +242,8 @@ def _columns_of(prediction: Any, num_examples: int) -> dict[str, NDArray[Any]]:
 def _as_numpy(value: Any) -> NDArray[Any]:
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
-    kept = value.detach().cpu()
-    return (kept.float() if kept.dtype == torch.bfloat16 else kept).numpy()  # numpy has no such type
+    tensor = value.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
 def _lists(array: NDArray[Any]) -> pa.Array:

@@ -1,13 +1,10 @@
-"""How good predictions are: AUC, log-loss, calibration. Pure functions of arrays, in double precision.
-
-What a model directory's evaluations say, hour by hour and day by day. Reads only.
-"""
+"""How good predictions are: measured on arrays, and reported by hour or day for a result directory. Writes nothing."""
 
 import io
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,12 +14,26 @@ from samovar.config import format_csv
 from samovar.results import ResultDirectory
 from samovar.results.artifacts import METRICS_LOG, read_log
 
-PREDICTION = "prediction"  # the column of an output that has no name
+PREDICTION = "prediction"  # the column of an output without a name
+COLUMNS = ("name", "shift", "time", "num_examples", "mean_target", "mean_prediction", "auc", "log_loss", "calibration")
+"""Of a report."""
+Row: TypeAlias = dict[str, Any]
+Span: TypeAlias = Literal["hour", "day"]
+
 _SMALLEST = 1e-15
 
 
 def measure(targets: NDArray[Any], predictions: NDArray[Any]) -> dict[str, float | int | None]:
-    """Of predictions [N] for targets [N]; what cannot be said of them is None."""
+    """Measure predictions [N] against targets [N], in double precision.
+
+    Returns:
+        num_examples, mean_target, mean_prediction, auc, log_loss and calibration. A value that is not defined is None:
+        AUC needs targets of 0 and 1, log-loss also predictions within [0, 1].
+
+    Example:
+        >>> measure(np.array([1, 0, 1]), np.array([0.75, 0.5, 0.25]))["auc"]
+        0.5
+    """
     y, p = targets.astype(np.float64), predictions.astype(np.float64)
     is_binary = bool(np.isin(y, (0.0, 1.0)).all())
     is_probability = bool(((p >= 0) & (p <= 1)).all())
@@ -38,36 +49,31 @@ def measure(targets: NDArray[Any], predictions: NDArray[Any]) -> dict[str, float
 
 
 def auc(targets: NDArray[np.float64], predictions: NDArray[np.float64]) -> float | None:
-    """The chance that a positive has the higher prediction, a tie counting half; None without both classes."""
+    """The probability that a positive has a higher prediction than a negative; a tie counts half. None if there is only
+    one class."""
     positives = int(targets.sum())
     negatives = len(targets) - positives
     if positives == 0 or negatives == 0 or not np.isfinite(predictions).all():
         return None
     _, inverse, counts = np.unique(predictions, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    ranks = (2 * last - counts + 1) / 2  # the mean rank of those that are equal
-    # Not `@`: BLAS would wake its threads, which then spin on the cores of the training.
+    ranks = (2 * last - counts + 1) / 2  # equal predictions share their mean rank
+    # Not `@`: BLAS would wake its threads, which then spin on the cores that train.
     of_positives = float((np.bincount(inverse, targets, len(counts)) * ranks).sum())
     return (of_positives - positives * (positives + 1) / 2) / (positives * negatives)
 
 
 def log_loss(targets: NDArray[np.float64], predictions: NDArray[np.float64]) -> float:
-    kept = np.clip(predictions, _SMALLEST, 1 - _SMALLEST)
-    return float(-np.mean(np.where(targets == 1, np.log(kept), np.log1p(-kept))))
+    clipped = np.clip(predictions, _SMALLEST, 1 - _SMALLEST)
+    return float(-np.mean(np.where(targets == 1, np.log(clipped), np.log1p(-clipped))))
 
 
 def _finite(number: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-Span = Literal["hour", "day"]
-COLUMNS = ("name", "shift", "time", "num_examples", "mean_target", "mean_prediction", "auc", "log_loss", "calibration")
-Row = dict[str, Any]
-
-
 def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
-    """A row for each evaluation, output and hour, or day that has examples; of a day all its predictions are taken
-    together."""
+    """One row per evaluation, output and hour; or per day with examples, measured on all predictions of that day."""
     lines = [line for line in read_log(directory.store, METRICS_LOG) if line["kind"] == "evaluation"]
     if span == "hour":
         return [_row(line, line.get("hour", "")) for line in lines]
@@ -75,11 +81,14 @@ def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
     for line in lines:
         if line["num_examples"] > 0:
             days[line["name"], line.get("output"), line.get("shift"), line.get("hour", "")[:10]].append(line)
-    return [_row({**of_day[0], **_together(directory, of_day)}, day) for (*_, day), of_day in days.items()]
+    return [
+        _row({**lines_of_day[0], **_measure_day(directory, lines_of_day)}, day)
+        for (*_, day), lines_of_day in days.items()
+    ]
 
 
 def is_measured(rows: Sequence[Row]) -> bool:
-    """Whether there is more to say than the number of examples."""
+    """Whether any row has more than the number of examples."""
     return any(row["mean_target"] is not None for row in rows)
 
 
@@ -88,11 +97,11 @@ def _row(line: dict[str, Any], time: str) -> Row:
     return {**{column: line.get(column) for column in COLUMNS}, "name": name, "time": time}
 
 
-def _together(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """An AUC of a day is no mean of hours: it is measured on the written predictions."""
+def _measure_day(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The AUC of a day is not the mean of its hours: measure the predictions in the files."""
     targets, predictions = [], []
     for line in lines:
-        path = _part(line)
+        path = _path_of(line)
         if "target" not in line or directory.store.size(path) is None:
             continue
         output = line.get("output", PREDICTION)
@@ -104,7 +113,8 @@ def _together(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) -> di
     return measure(np.concatenate(targets), np.concatenate(predictions))
 
 
-def _part(line: dict[str, Any]) -> str:
+def _path_of(line: dict[str, Any]) -> str:
+    """The prediction file that a line of the metrics log is about."""
     folder = f"evaluation/{line['name']}"
     if "hour" not in line:
         return f"{folder}/predictions.parquet"
@@ -121,8 +131,8 @@ def _show(value: Any) -> str:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """AUC, log-loss and calibration over time, a line each evaluation and shift."""
-    from matplotlib.figure import Figure  # only who draws waits for it
+    """Plot AUC, log-loss and calibration over time, one line per evaluation and shift."""
+    from matplotlib.figure import Figure  # takes seconds to import
 
     figure = Figure(figsize=(10, 9), layout="constrained")
     axes = figure.subplots(3, 1, sharex=True)

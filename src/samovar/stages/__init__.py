@@ -1,1 +1,1 @@
-"""Scripts of the user's own: `main(params, out)` and a config become a result directory."""
+"""Stages: the user's own scripts, `main(params, out)`, that turn a config into a result directory."""

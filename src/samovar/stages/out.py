@@ -1,7 +1,7 @@
-"""The result directory as a stage's script sees it: files that are written once, and earlier results to read.
+"""The result directory as a stage's script sees it: new files to write once, and earlier results to read.
 
-Knows nothing of how a stage is begun or ended. What a script writes through a library that opens files by name itself
-(`numpy.save(out / "a.npy", …)`) is counted too, but only `open` and its kin can refuse to overwrite.
+A file that another library opens by name (`numpy.save(out / "a.npy", …)`) becomes part of the result too, but only the
+methods of `OutPath` can refuse to overwrite. Does not know how a stage starts or ends.
 """
 
 import math
@@ -16,23 +16,130 @@ from samovar.config.values import nearest
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
 from samovar.results import OpenResult, ResultDirectory
 from samovar.results.artifacts import FILES, METRICS_LOG
-from samovar.stages.inputs import Named, RawFiles, find_named
+from samovar.stages.inputs import NamedSource, RawFiles, find_sources
+
+
+class Out:
+    """The result directory of a stage: what `main(params, out)` gets.
+
+    Example:
+        >>> def main(params, out):
+        ...     numbers = (out.source("data") / "numbers.txt").read_text().split()
+        ...     (out / "total.txt").write_text(str(sum(map(int, numbers))))
+        ...     out.log(count=len(numbers))
+    """
+
+    def __init__(self, result: OpenResult, folder: Path, sources: Sequence[NamedSource], raw: RawFiles | None) -> None:
+        self._result = result
+        self._folder = folder
+        self._sources = sources
+        self._raw = raw
+        self._num_lines = 0
+
+    @property
+    def path(self) -> "OutPath":
+        """The folder of the result's files."""
+        return OutPath(self._folder / FILES)
+
+    def __truediv__(self, name: str) -> "OutPath":
+        """The path of a new file in the result.
+
+        Raises:
+            BadPath: The name is absolute or contains `..`.
+            LeaseLost: Another process has taken over the directory.
+        """
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts:
+            raise BadPath(f"out / {name!r}: must be a relative path inside the result")
+        self._result.check()
+        self.path.mkdir(exist_ok=True)
+        return self.path / name
+
+    def source(self, name: str | None = None) -> "SourceResult":
+        """Open an earlier result that the config names in `source` or `table`.
+
+        Args:
+            name: The key in `source`, or the last part of the path if `source` is a list. If there is only one source,
+                any name will do, or none.
+
+        Raises:
+            UnknownKey: The config names no such source.
+        """
+        return _open_source("source", self._sources, name)
+
+    def raw_files(self) -> "list[SourcePath]":
+        """The files that match `files` of the config, sorted by path.
+
+        Raises:
+            UnknownKey: The config has no `files`.
+        """
+        if self._raw is None:
+            raise UnknownKey("config: no key 'files'. The script reads raw files: add their path or pattern")
+        return [SourcePath(path) for path in self._raw.find()]
+
+    def log(self, **values: Any) -> None:
+        """Append a line to the metrics log: `out.log(epoch=3, loss=0.1)`."""
+        line = {name: _plain_number(value) for name, value in values.items()}
+        self._result.append(METRICS_LOG, {"kind": "train", "uri": self._num_lines, **line})
+        self._num_lines += 1
+
+
+@dataclass(frozen=True)
+class SourceResult:
+    """A finished earlier result."""
+
+    directory: ResultDirectory
+
+    @property
+    def path(self) -> "SourcePath":
+        """Its directory."""
+        return SourcePath(self.directory.name)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The effective config."""
+        return self.directory.config
+
+    @property
+    def params(self) -> Params:
+        """The config, completed with the defaults that its own code used."""
+        ledger = self.directory.ledger
+        records = ledger.records.items() if ledger is not None else ()
+        used = {path: record.defaults[0] for path, record in records if _has_one_default(path, record)}
+        return Params(merge(self.config, used))
+
+    def source(self, name: str | None = None) -> "SourceResult":
+        """Open one of its own sources, one step up the chain. Those of a model are named by their config key, for
+        example `train_data.table`."""
+        if self._is_stage:
+            return _open_source(str(self.path), find_sources(self.config, self.path), name)
+        recorded = [each for each in self.directory.lineage.sources if not each.is_raw]
+        named = [NamedSource(each.key, each.key, Path(each.path)) for each in recorded]
+        return _open_source(str(self.path), named, name)
+
+    def __truediv__(self, name: str) -> "SourcePath":
+        """A file: one that the script of a stage wrote, or any file in another kind of result."""
+        return (self.path / FILES if self._is_stage else self.path) / name
+
+    @property
+    def _is_stage(self) -> bool:
+        return self.directory.lineage.kind.startswith(STAGE)
 
 
 class OutPath(PosixPath):
-    """A path that makes new files and reads old ones, and overwrites none: every mode that writes is exclusive."""
+    """A path that creates files and reads them, but never overwrites one: every mode that writes is exclusive."""
 
     def open(self, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:  # type: ignore[override]  # fewer overloads
         is_new = any(letter in mode for letter in "wax")
         if not is_new and "+" in mode:
-            _refuse(self, f"was opened with mode {mode!r}, which changes a file")
+            _refuse(self, f"mode {mode!r} would change a file")
         if is_new:
             mode = mode.replace("w", "x").replace("a", "x")
             self.parent.mkdir(parents=True, exist_ok=True)
         try:
             return super().open(mode, *args, **kwargs)
         except FileExistsError:
-            _refuse(self, "is there already")
+            _refuse(self, "already exists")
 
     def write_bytes(self, data: Any) -> int:
         with self.open("xb") as file:
@@ -47,130 +154,27 @@ class OutPath(PosixPath):
 
     def rename(self, target: Any) -> Any:
         if Path(target).exists():
-            _refuse(Path(target), "is there already")
+            _refuse(Path(target), "already exists")
         return super().rename(target)
 
     replace = rename
 
 
-def _refuse(path: Path, found: str) -> NoReturn:
-    raise AlreadyExists(
-        f"{path}: {found}; the files of a result are written once and never changed: choose another name "
-        "(modes 'x' and 'r'), or start a new directory"
-    )
-
-
 class SourcePath(PosixPath):
-    """A path in an earlier result: only for reading."""
+    """A read-only path in an earlier result."""
 
     def open(self, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:  # type: ignore[override]  # fewer overloads
         if any(letter in mode for letter in "wax+"):
-            self._keep()
+            self._refuse_change()
         return super().open(mode, *args, **kwargs)
 
-    def _keep(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise Conflict(
-            f"{self}: belongs to an earlier result, found code that would change it; expected only reading: "
-            "write to `out / name`"
-        )
+    def _refuse_change(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Conflict(f"{self}: belongs to an earlier result and is read-only. Write to `out / name`")
 
-    write_bytes = write_text = touch = rename = replace = unlink = mkdir = rmdir = chmod = _keep
+    write_bytes = write_text = touch = rename = replace = unlink = mkdir = rmdir = chmod = _refuse_change
 
 
-@dataclass(frozen=True)
-class SourceResult:
-    """An earlier result, finished."""
-
-    directory: ResultDirectory
-
-    @property
-    def path(self) -> SourcePath:
-        """Its directory."""
-        return SourcePath(self.directory.name)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """As it was effective."""
-        return self.directory.config
-
-    @property
-    def params(self) -> Params:
-        """The config, with the defaults that its own code used where the config was silent."""
-        ledger = self.directory.ledger
-        records = ledger.records.items() if ledger is not None else ()
-        used = {path: record.defaults[0] for path, record in records if _is_one_default(path, record)}
-        return Params(merge(self.config, used))
-
-    def source(self, name: str | None = None) -> "SourceResult":
-        """A source of its own: one step further up the chain. That of a model is named by its whole key, for example
-        `train_data.table`."""
-        if self._is_stage:
-            return _choose(str(self.path), find_named(self.config, self.path), name)
-        recorded = [each for each in self.directory.lineage.sources if not each.is_raw]
-        return _choose(str(self.path), [Named(each.key, each.key, Path(each.path)) for each in recorded], name)
-
-    def __truediv__(self, name: str) -> SourcePath:
-        """A file of it: of a stage one that its script wrote, else any in the directory."""
-        return (self.path / FILES if self._is_stage else self.path) / name
-
-    @property
-    def _is_stage(self) -> bool:
-        return self.directory.lineage.kind.startswith(STAGE)
-
-
-def _is_one_default(path: str, record: Any) -> bool:
-    return not record.is_present and len(record.defaults) == 1 and "[" not in path
-
-
-class Out:
-    """What `main(params, out)` gets."""
-
-    def __init__(self, result: OpenResult, folder: Path, sources: Sequence[Named], raw: RawFiles | None) -> None:
-        self._result = result
-        self._folder = folder
-        self._sources = sources
-        self._raw = raw
-        self._num_lines = 0
-
-    @property
-    def path(self) -> OutPath:
-        """Where the files go."""
-        return OutPath(self._folder / FILES)
-
-    def __truediv__(self, name: str) -> OutPath:
-        """A file of the result, to be."""
-        place = PurePosixPath(name)
-        if place.is_absolute() or ".." in place.parts:
-            raise BadPath(f"out / {name!r}: leads out of the result; expected a name in it: leave '/' and '..' out")
-        self._result.check()  # a process that was replaced writes no more
-        self.path.mkdir(exist_ok=True)
-        return self.path / name
-
-    def source(self, name: str | None = None) -> SourceResult:
-        """The earlier result that the config names in `source` (or `table`): by its key there, by the last part of its
-        path, or, if it is the only one, by any name."""
-        return _choose("source", self._sources, name)
-
-    def raw_files(self) -> list[SourcePath]:
-        """The files that the config's `files` names, sorted by path."""
-        if self._raw is None:
-            raise UnknownKey("config: no key `files`; the script asks for raw files: add a path or pattern of them")
-        return [SourcePath(path) for path in self._raw.find()]
-
-    def log(self, **values: Any) -> None:
-        """A line of the metrics log, in the order of the calls: `out.log(epoch=3, loss=0.1)`."""
-        line = {name: _number(value) for name, value in values.items()}
-        self._result.append(METRICS_LOG, {"kind": "train", "uri": self._num_lines, **line})
-        self._num_lines += 1
-
-
-def _number(value: Any) -> Any:
-    """Arrays of one number as that number; null for what JSON cannot hold."""
-    plain = value.item() if hasattr(value, "item") else value
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
-
-
-def _choose(where: str, sources: Sequence[Named], name: str | None) -> SourceResult:
+def _open_source(where: str, sources: Sequence[NamedSource], name: str | None) -> SourceResult:
     if len(sources) == 1 and (name is None or sources[0].is_only):
         return SourceResult(sources[0].open())
     for each in sources:
@@ -178,5 +182,19 @@ def _choose(where: str, sources: Sequence[Named], name: str | None) -> SourceRes
             return SourceResult(each.open())
     names = [each.name for each in sources]
     best = nearest(name, names) if name is not None else None
-    guess = f"did you mean {best!r}?" if best else f"it has {', '.join(names) or 'none'}"
-    raise UnknownKey(f"{where}: the script asks for the source {name!r}; {guess}: mend the script or the key `source`")
+    guess = f" Did you mean {best!r}?" if best else ""
+    raise UnknownKey(f"{where}: no source {name!r}.{guess} Available: {', '.join(names) or 'none'}")
+
+
+def _refuse(path: Path, reason: str) -> NoReturn:
+    raise AlreadyExists(f"{path}: {reason}. Files of a result are written once: choose another name")
+
+
+def _has_one_default(path: str, record: Any) -> bool:
+    return not record.is_present and len(record.defaults) == 1 and "[" not in path
+
+
+def _plain_number(value: Any) -> Any:
+    """An array with one number becomes that number, NaN and infinity become null."""
+    plain = value.item() if hasattr(value, "item") else value
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain

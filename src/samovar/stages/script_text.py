@@ -1,5 +1,5 @@
-"""What a script says of the keys that it reads, learned from its text. Runs nothing, and so knows only what stands
-there in plain words: names, and defaults that are literals or constants of their module.
+"""Which config keys a script reads, and their defaults, found in its text. Runs nothing, so it sees only names, and
+defaults that are literals or constants of their module.
 """
 
 import ast
@@ -18,25 +18,25 @@ class ScriptText:
     names: frozenset[str]
     """Every identifier and string."""
     keys: frozenset[str]
-    """Those of them that are read like keys: `params.lr`, `params["lr"]`, `params.get("lr", …)`."""
+    """The names that are used like keys: `params.lr`, `params["lr"]`, `params.get("lr", …)`."""
     defaults: Mapping[str, list[Any]]
-    """By key: what stands beside it in `get`; `MISSING` where that has to be computed."""
+    """By key: the second argument of each `get`, or `MISSING` if it is computed."""
 
-    def require_mentioned(self, keys: list[str], where: str) -> None:
-        """Flat keys of a config; one whose name stands nowhere cannot be read."""
+    def check_keys(self, keys: list[str], where: str) -> None:
+        """Raise `UnknownKey` for a flat config key whose name the script never mentions."""
         for key in keys:
             name = _last_name(key)
             if name in self.names:
                 continue
             best = nearest(name, self.keys)
-            guess = f"did you mean {best!r}? Otherwise remove it" if best else "mend its name, remove it"
+            guess = f" Did you mean {best!r}?" if best else ""
             raise UnknownKey(
-                f"{where}: {key}: the script has no such name; expected every key to be read: {guess}, or say "
+                f"{where}: the script does not read {key}.{guess} Remove the key, or call "
                 f'params.retired("{name}") in the script'
             )
 
     def changed_defaults(self, old: Ledger) -> list[ChangedDefault]:
-        """Defaults that an earlier run used, and that stand nowhere beside their key any more."""
+        """Defaults that an earlier run used and that the script no longer has for their key."""
         changes = []
         for path, record in sorted(old.records.items()):
             now = self.defaults.get(_last_name(path), [])
@@ -52,7 +52,7 @@ def _last_name(path: str) -> str:
 
 
 def read_text(script: Script) -> ScriptText:
-    """Of the script and of all local modules that it imports."""
+    """Read the script and every local module that it imports."""
     sources = [script.source, *(path.read_bytes() for path in script.modules.values())]
     names: set[str] = set()
     keys: set[str] = set()
@@ -104,8 +104,9 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _value(node: ast.expr, constants: Mapping[str, ast.expr]) -> Any:
-    stands = constants.get(node.id, node) if isinstance(node, ast.Name) else node
+    if isinstance(node, ast.Name):
+        node = constants.get(node.id, node)
     try:
-        return plain(ast.literal_eval(stands))
+        return plain(ast.literal_eval(node))
     except ValueError:
         return MISSING

@@ -1,9 +1,11 @@
 """Leases: the right to work in a directory, and the fence around its commits. Built on attributes, so every store has
 them.
 
-    take    compare-and-set {epoch: n+1, holder: me}    only one of several processes wins
-    commit  compare-and-set {…}, only while epoch = n   taking a lease changes the version of the attributes, so a
-                                                        holder that was replaced cannot commit: it is fenced off
+    take    compare-and-set {epoch: old + 1, holder: me}    only one of several processes wins
+    commit  compare-and-set {…} while the epoch is mine     taking a lease changes the version of the attributes, so
+                                                            the commit of a replaced holder fails: it is fenced off
+
+A lease can be taken from a process that is dead, or that has been silent for LEASE_SECONDS.
 """
 
 import os

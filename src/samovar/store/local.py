@@ -38,8 +38,8 @@ from samovar.store.disk import Disk, PendingFile, store_error
 from samovar.store.heartbeat import LocalHeartbeat, find_liveness
 from samovar.store.process import ScratchNames, abandoned_files
 
-# A stale holder could win a number that was taken and removed before. It notices, because it then finds much newer
-# numbers, as long as fewer changes than this happen between its link and its check.
+# Old versions of attributes are removed, so a stale writer could link a number that was used and removed before. It
+# then finds numbers more than this ahead of its own, and knows that it lost.
 KEPT_VERSIONS = 64
 
 

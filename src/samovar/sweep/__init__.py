@@ -1,4 +1,4 @@
-"""Many configs from one: grid, list or random samples of changes, done through the queue, collected in one table."""
+"""Many configs from one: a grid, a list or random samples of changes, run through the queue, collected in one table."""
 
 from samovar.sweep.experiment import Done, Request, run_experiment
 

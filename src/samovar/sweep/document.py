@@ -1,6 +1,5 @@
-"""What stands in an experiment's file. Knows how it is checked, not how it is run.
-
-The changes that an experiment asks for: grid, list, random samples. Pure: the same document, the same changes.
+"""The experiment file: its schema, and the changes it asks for as a grid, a list and random samples. Pure: the same
+document gives the same changes. Does not know how they are run.
 """
 
 import itertools
@@ -12,24 +11,24 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from samovar.config import Schema
+from samovar.runs.metrics import split_reduction
 from samovar.seeds import numpy_generator
-from samovar.sweep.table import split_column
 
-_Whole = int  # in the section below that name is a key
+_Int = int  # in `Values`, `int` is a key
 Scale = Literal["choice", "uniform", "log_uniform", "int"]
 
 
 class Values(Schema):
-    """Where one key's random values come from: exactly one of these."""
+    """The distribution of one key's random values: exactly one of these."""
 
     choice: tuple[Any, ...] | None = None
-    """One of a list, each as likely."""
+    """One of these values, each equally likely."""
     uniform: tuple[float, float] | None = None
-    """A number between two."""
+    """A number between these two."""
     log_uniform: tuple[float, float] | None = None
-    """A number between two above zero, as likely to be in one decade as in the next."""
-    int: tuple[_Whole, _Whole] | None = None
-    """A whole number between two, both included."""
+    """A number between these two, both above zero, equally likely in each decade."""
+    int: tuple[_Int, _Int] | None = None
+    """An integer between these two, both included."""
 
     @property
     def scale(self) -> tuple[Scale, tuple[Any, ...]]:
@@ -46,28 +45,27 @@ class Values(Schema):
         return [(scale, values) for scale, values in scales.items() if values is not None]
 
     @model_validator(mode="after")
-    def _is_one_that_can_be_drawn(self) -> Self:
+    def _check_one_valid_scale(self) -> Self:
         given = [scale for scale, _ in self._given()]
         if len(given) != 1:
-            found = " and ".join(given) or "nothing"
-            raise ValueError(f"found {found}, expected one of choice, uniform, log_uniform, int: keep one")
+            raise ValueError(f"give exactly one of choice, uniform, log_uniform, int; got {', '.join(given) or 'none'}")
         scale, values = self.scale
         if scale == "choice" and not values:
-            raise ValueError("found an empty list, expected at least one value: fill it")
+            raise ValueError("choice needs at least one value, got an empty list")
         if scale != "choice" and not values[0] <= values[1]:
-            raise ValueError(f"found {values[0]} before {values[1]}, expected the lower first: swap them")
+            raise ValueError(f"the lower bound must come first, got [{values[0]}, {values[1]}]")
         if scale == "log_uniform" and values[0] <= 0:
-            raise ValueError(f"found {values[0]}, expected numbers above zero: change it, or use uniform")
+            raise ValueError(f"log_uniform needs bounds above 0, got {values[0]}")
         return self
 
 
 class RandomSamples(Schema):
     count: PositiveInt
-    """How many; a larger count later keeps those that were there."""
+    """How many samples; raising it later keeps the samples that exist."""
     values: dict[str, Values]
-    """Config keys, such as `model.lr`, and where their values come from."""
+    """Config keys, such as `model.lr`, and how their values are drawn."""
     seed: int = 0
-    """Another seed, other samples."""
+    """Another seed gives other samples."""
 
 
 class Experiment(Schema):
@@ -76,11 +74,11 @@ class Experiment(Schema):
     script: str | None = None
     """A Python file, for train and run; relative to this file."""
     kind: Literal["train", "brew", "predict", "run"] = "train"
-    """What is done with each config."""
+    """The command that runs each config."""
     out: str | None = None
-    """Directory of the experiment, relative to this file; the file's name without its ending when absent."""
+    """Directory of the experiment, relative to this file; the file's name without its extension if absent."""
     grid: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
-    """Config keys and lists of their values: every combination is a part."""
+    """Config keys and lists of values: every combination is a part."""
     list: tuple[dict[str, Any], ...] = ()
     """Changes, as `--conf` takes them: each is a part."""
     random: RandomSamples | None = None
@@ -88,18 +86,18 @@ class Experiment(Schema):
     evaluation: dict[str, Any] | None = None
     """Merged into the section of that name in every config."""
     metrics: tuple[str, ...] | None = None
-    """Columns of the table, such as `loss`, `ahead.auc`, `ahead.auc:last`; all losses, AUCs and log-losses when
+    """Columns of the table, such as `loss`, `ahead.auc`, `ahead.auc:last`; all losses, AUCs and log-losses if
     absent."""
     priority: int = 0
-    """Of the jobs; higher ones are done first."""
+    """Of the jobs; higher priorities run first."""
     max_attempts: PositiveInt = 3
-    """Failures and dead workers until a part is given up."""
+    """Failures and dead workers before a part counts as failed."""
 
     @field_validator("metrics")
     @classmethod
-    def _can_be_read(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _check_reductions(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for column in columns or ():
-            split_column(column)
+            split_reduction(column)
         return columns
 
 
@@ -108,9 +106,9 @@ _SIGNIFICANT_DIGITS = 4
 
 
 def list_changes(experiment: Experiment) -> list[Change]:
-    """In the order grid, list, random; each once. Without any of them the base itself is the only part."""
-    wanted = [*_grid(experiment), *experiment.list, *(_draw(experiment.random) if experiment.random else ())]
-    return list({json.dumps(change, sort_keys=True): change for change in wanted or [{}]}.values())
+    """In the order grid, list, random, each change once. Without any, the base itself is the only part."""
+    changes = [*_grid(experiment), *experiment.list, *(_draw(experiment.random) if experiment.random else ())]
+    return list({json.dumps(change, sort_keys=True): change for change in changes or [{}]}.values())
 
 
 def _grid(experiment: Experiment) -> Iterator[Change]:
@@ -120,12 +118,12 @@ def _grid(experiment: Experiment) -> Iterator[Change]:
 
 
 def _draw(samples: RandomSamples) -> Iterator[Change]:
-    """A value depends on (seed, key, number of the sample) alone: more samples, or more keys, change no other."""
+    """A value depends only on (seed, key, number of the sample): more samples or keys change no other value."""
     for number in range(samples.count):
-        yield {key: _value(values, samples.seed, key, number) for key, values in samples.values.items()}
+        yield {key: _draw_value(values, samples.seed, key, number) for key, values in samples.values.items()}
 
 
-def _value(values: Values, seed: int, key: str, number: int) -> Any:
+def _draw_value(values: Values, seed: int, key: str, number: int) -> Any:
     generator = numpy_generator(seed, f"experiment {key}", number)
     scale, given = values.scale
     if scale == "choice":
@@ -134,10 +132,10 @@ def _value(values: Values, seed: int, key: str, number: int) -> Any:
     if scale == "int":
         return int(generator.integers(low, high + 1))
     if scale == "uniform":
-        return _rounded(float(generator.uniform(low, high)), low, high)
-    return _rounded(math.exp(float(generator.uniform(math.log(low), math.log(high)))), low, high)
+        return _round(float(generator.uniform(low, high)), low, high)
+    return _round(math.exp(float(generator.uniform(math.log(low), math.log(high)))), low, high)
 
 
-def _rounded(number: float, low: float, high: float) -> float:
-    """Few digits: people read, type and compare these numbers."""
+def _round(number: float, low: float, high: float) -> float:
+    """To few digits, because people read, type and compare these numbers."""
     return min(max(float(f"{number:.{_SIGNIFICANT_DIGITS}g}"), low), high)

@@ -1,6 +1,6 @@
-"""An experiment: its parts are made, done through the queue, and collected. Finished parts are never touched.
+"""Runs an experiment: makes its parts, runs them through the queue, collects a table. Never touches finished parts.
 
-document ─▶ changes ─▶ parts (configs/) ─▶ queue ─▶ workers in threads, a child process each ─▶ table
+document ─▶ changes ─▶ parts (configs/) ─▶ queue ─▶ workers in threads, one child process each ─▶ table
 """
 
 import threading
@@ -12,30 +12,29 @@ from pathlib import Path
 from samovar.config import merge, read_config, resolve_path
 from samovar.config.identity import named_place
 from samovar.errors import SamovarError, Stopped
-from samovar.queue import Job, Queue, Task, Worker, make_task, open_queue, worker_name
-from samovar.queue.queue import OVER
+from samovar.queue import ENDED_STATES, Job, Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.queue.task import Command, make_command
 from samovar.signals import StopRequest
 from samovar.store import LocalStore, write_file
 from samovar.sweep.document import Experiment, list_changes
-from samovar.sweep.parts import QUEUE, Part, Parts, choose_threads, make_whole, read_base
+from samovar.sweep.parts import QUEUE, Part, Parts, choose_threads, make_paths_absolute, read_base
 from samovar.sweep.table import Table, collect
 
 Show = Callable[[Mapping[str, str]], None]
-"""Is told the state of each part, again and again."""
-_LOOK_SECONDS = 0.3
+"""Called repeatedly with the state of each part."""
+_POLL_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
 class Request:
     path: Path
-    """The experiment's file."""
+    """The experiment file."""
     out: Path | None = None
     db: str | None = None
-    """A queue of others; None: the experiment's own."""
+    """The address of a shared queue; None for the experiment's own."""
     num_workers: int = 1
     make_command: Command = make_command
-    """How a part is run."""
+    """The command that runs a part."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,28 @@ class Done:
     folder: Path
     table: Table
     errors: Mapping[str, str]
-    """Of the parts that failed or were cancelled."""
+    """By part, of those that failed or were cancelled."""
 
 
 def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
-    """All parts that are not finished; returns when each is done, failed or cancelled, or raises `Stopped`."""
+    """Run all parts that are not finished, until each is done, failed or cancelled.
+
+    Args:
+        request: The experiment file and how to run it.
+        stop: Asking it stops the parts after their next snapshot.
+        show: Called repeatedly with the state of each part.
+
+    Returns:
+        The table of all parts, also written to `table.csv`, and the errors.
+
+    Raises:
+        ConfigError: The experiment file is not valid.
+        Stopped: Stopped on request; the same call continues.
+
+    Example:
+        done = run_experiment(Request(Path("lr.json"), num_workers=4), StopRequest(), show=print)
+        print(done.table.to_csv())
+    """
     tree = read_config(request.path)
     experiment = Experiment.load(tree, str(request.path))
     folder = (request.out or named_place(request.path, tree, ("out",))).resolve()
@@ -55,17 +71,17 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
     queue = open_queue(request.db or f"sqlite:///{folder / QUEUE}", is_new=True)
     tasks = [_task(experiment, request, part) for part in parts]
     numbers = [added.job.id for added in queue.add(tasks)]
-    queue.retry(numbers)  # starting an experiment again tries again what failed
+    queue.retry(numbers)  # starting an experiment again retries what failed
     names = dict(zip(numbers, (part.name for part in parts), strict=True))
-    _do(queue, names, request, stop, show)
+    _run_jobs(queue, names, request, stop, show)
     states = {names[number]: state for number, state in queue.states(numbers).items()}
     table = collect(parts, states, experiment.metrics)
-    _keep(folder, table)
+    _write_table(folder, table)
     if stop.count:
         reason = f" ({stop.reason})" if stop.reason else ""
-        raise Stopped(f"{folder}: stopped{reason}; start it again to go on")
-    undone = queue.jobs(["failed", "cancelled"], numbers)
-    return Done(folder, table, {names[job.id]: _explain(job) for job in undone})
+        raise Stopped(f"{folder}: stopped{reason}. Start it again to continue")
+    failed = queue.jobs(["failed", "cancelled"], numbers)
+    return Done(folder, table, {names[job.id]: _explain(job) for job in failed})
 
 
 def _explain(job: Job) -> str:
@@ -79,7 +95,9 @@ def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[
     if experiment.kind == "train" and base.get("num_threads") is None:
         base["num_threads"] = choose_threads(parts.read_configs(), request.num_workers)
     home = request.path.parent.resolve()
-    configs = [(each, make_whole(merge(base, each), home, experiment.kind)) for each in list_changes(experiment)]
+    configs = [
+        (change, make_paths_absolute(merge(base, change), home, experiment.kind)) for change in list_changes(experiment)
+    ]
     return parts.make(configs, parent)
 
 
@@ -95,20 +113,20 @@ def _task(experiment: Experiment, request: Request, part: Part) -> Task:
     )
 
 
-def _do(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequest, show: Show) -> None:
+def _run_jobs(queue: Queue, names: Mapping[int, str], request: Request, stop: StopRequest, show: Show) -> None:
     numbers = list(names)
     failures: list[Exception] = []
 
     def is_over() -> bool:
-        return all(state in OVER for state in queue.states(numbers).values())
+        return all(state in ENDED_STATES for state in queue.states(numbers).values())
 
     def work(number: int) -> None:
         try:
             name = worker_name(f"experiment-{number}")
             Worker(queue, name, lambda line: None, stop, make_command=request.make_command).run(is_over)
-        except Exception as error:  # told by the thread that waits, instead of lost with this one
+        except Exception as error:  # raised by the main thread; here it would be lost
             failures.append(error)
-            stop.ask()  # the others would not fare better
+            stop.ask()  # the other workers would fail too
 
     if is_over():
         return
@@ -135,12 +153,12 @@ def _follow(
             stop.ask()
             return
         show({names[number]: state for number, state in states.items()})
-        if not is_working and (threads or stop.count or all(state in OVER for state in states.values())):
+        if not is_working and (threads or stop.count or all(state in ENDED_STATES for state in states.values())):
             return
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _keep(folder: Path, table: Table) -> None:
+def _write_table(folder: Path, table: Table) -> None:
     store = LocalStore(folder)
     write_file(store, "table.csv", table.to_csv().encode())
     if table.metrics:

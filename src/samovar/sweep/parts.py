@@ -1,10 +1,8 @@
-"""The directory of an experiment, and its parts: configs and the directories that are made from them.
+"""The directory of an experiment and its parts: each is one config and the result directory made from it. Runs nothing.
 
-configs/0.json   the config of part 0, created once, never changed; `cloned_from` in it names its parent and the change
-0/               its result directory; remove it, and just this part is done again
+configs/0.json   the config of part 0, created once, never changed; its `cloned_from` names the parent and the change
+0/               its result directory; remove it, and only this part runs again
 queue.db  table.csv  metrics.png
-
-The config that all parts share, free of the place where it stood. Makes nothing.
 """
 
 import json
@@ -20,37 +18,43 @@ from samovar.errors import AlreadyExists, NotAResult
 from samovar.store import LocalStore
 from samovar.sweep.document import Change, Experiment
 
+CONFIGS = "configs"
+QUEUE = "queue.db"
+BASE = "base"
+"""The parent of a part if the base config is written in the experiment file itself."""
 _PATH_KEYS = {"brew": ("source",), "predict": ("source", "table"), "run": ("source", "table", "files")}
 
 
 def read_base(experiment: Experiment, folder: Path) -> tuple[str | None, dict[str, Any]]:
-    """The file's whole name, if it is one, and the config with the experiment's evaluation. What stands in a file
-    begins at that file, so its paths are whole."""
+    """The path of the base config, None if it is in the experiment file, and the config with the experiment's
+    evaluation. Paths in a config are relative to its file, and become absolute."""
     if isinstance(experiment.base, str):
         path = resolve_path(experiment.base, folder, symlinks="follow")
         name, tree, home = str(path), read_config(path), path.parent
     else:
         name, tree, home = None, experiment.base, folder.resolve()
     placeless = {key: value for key, value in tree.items() if key not in PLACE_KEYS[experiment.kind]}
-    whole = make_whole(placeless, home, experiment.kind)
-    return name, whole if experiment.evaluation is None else merge(whole, {"evaluation": experiment.evaluation})
+    base = make_paths_absolute(placeless, home, experiment.kind)
+    return name, base if experiment.evaluation is None else merge(base, {"evaluation": experiment.evaluation})
 
 
-def make_whole(tree: Mapping[str, Any], folder: Path, kind: str) -> dict[str, Any]:
-    """With every path that we know to be one in a config of that kind; relative ones begin at the folder."""
+def make_paths_absolute(tree: Mapping[str, Any], folder: Path, kind: str) -> dict[str, Any]:
+    """Resolve every key that holds a path in a config of that kind; relative paths start at the folder."""
     if kind == "train":
-        from samovar.training.request import resolve_paths  # only who reads configs of training needs it
+        from samovar.training.request import resolve_paths  # here, because other kinds do not need training
 
         return resolve_paths(tree, folder)
-    whole = {key: _resolve(value, folder) if key in _PATH_KEYS[kind] else value for key, value in tree.items()}
+    absolute = {key: _resolve(value, folder) if key in _PATH_KEYS[kind] else value for key, value in tree.items()}
     tables = tree.get("tables")
     if kind == "brew" and isinstance(tables, list):
-        whole["tables"] = [make_whole(each, folder, kind) if isinstance(each, dict) else each for each in tables]
-    return whole
+        absolute["tables"] = [
+            make_paths_absolute(each, folder, kind) if isinstance(each, dict) else each for each in tables
+        ]
+    return absolute
 
 
 def _resolve(value: Any, folder: Path) -> Any:
-    """A path, a list of paths, or names of paths."""
+    """A path, a list of paths, or a mapping of names to paths."""
     if isinstance(value, str):
         return str(resolve_path(value, folder))
     if isinstance(value, list):
@@ -60,16 +64,10 @@ def _resolve(value: Any, folder: Path) -> Any:
     return value
 
 
-CONFIGS = "configs"
-QUEUE = "queue.db"
-BASE = "base"
-"""What a part was cloned from when the experiment itself holds the base config."""
-
-
 @dataclass(frozen=True)
 class Part:
     name: str
-    """A neutral one: what a part is stands in its config, not in its name."""
+    """A number: what a part is says its config, not its name."""
     change: Change
     config: Path
     out: Path
@@ -83,17 +81,17 @@ class Parts:
         self._store = LocalStore(folder)
 
     def check_place(self) -> None:
-        """An experiment does not spread in a folder that holds other things."""
+        """Refuse a folder that holds something other than an experiment."""
         found = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
         if found and CONFIGS not in found:
             raise NotAResult(
-                f"{self.folder}: holds {found[0]} and no {CONFIGS}/; expected an experiment's directory, or none: "
-                "choose another --out"
+                f"{self.folder}: not an experiment's directory: it holds {found[0]} but no {CONFIGS}/. "
+                "Choose another --out"
             )
 
     def make(self, configs: Sequence[tuple[Change, Mapping[str, Any]]], parent: str | None) -> list[Part]:
-        """The part of each config, beside the change that made it: the one that is there, else a new one. Changes that
-        give the same config are one part. None is ever changed or removed."""
+        """The part of each config, given with the change that made it: the existing part, else a new one. Changes that
+        give the same config are one part. No part is ever changed or removed."""
         numbers = self._numbers()
         made = [self._make_one(config, numbers, parent, change) for change, config in configs]
         return list({part.name: part for part in reversed(made)}.values())[::-1]
@@ -114,7 +112,7 @@ class Parts:
                 self._store.create_if_absent(f"{CONFIGS}/{new}.json", dump_config(clone).encode())
                 numbers[_key(config)] = new
             except AlreadyExists:
-                numbers.update(self._numbers())  # another process makes parts too
+                numbers.update(self._numbers())  # another process made parts too
         return Part(str(number), change, self.folder / CONFIGS / f"{number}.json", self.folder / str(number))
 
     def _numbers(self) -> dict[str, int]:
@@ -126,7 +124,7 @@ def _key(config: Mapping[str, Any]) -> str:
 
 
 def choose_threads(known: Mapping[int, Mapping[str, Any]], num_workers: int) -> int:
-    """So that all workers together use the machine once; as before in an experiment that has parts, because the
-    number of threads is part of a result."""
+    """Share the cores among the workers. An experiment that has parts keeps its number, because the number of threads
+    is part of a result."""
     before = next((config["num_threads"] for config in known.values() if "num_threads" in config), None)
     return int(before) if before is not None else max(1, len(os.sched_getaffinity(0)) // max(1, num_workers))

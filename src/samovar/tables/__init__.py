@@ -1,4 +1,4 @@
-"""Tensor tables: a row is one ready minibatch. Cells, schema, manifest, writer, reader. Knows no brewing.
+"""Tensor tables: tables whose row is one ready minibatch. Schema, cells, manifest, writer, reader. Knows no brewing.
 
 Names are imported on use: writing a table needs no torch.
 """
@@ -63,5 +63,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module 'samovar.tables' has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"module 'samovar.tables' has no attribute {name!r}. Available: {', '.join(__all__)}")
     return getattr(importlib.import_module(f"samovar.tables.{_MODULES[name]}"), name)

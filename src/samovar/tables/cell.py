@@ -1,4 +1,7 @@
-"""Values of a minibatch as cells: bytes with a header, a codec and a checksum. native's cell.h draws the layout."""
+"""Values of a minibatch as cells: bytes with a header, a codec and a checksum. native's cell.h draws the layout.
+
+Here is the writing side and what can be read from a header; `native.MinibatchDecoder` decodes. Knows no files.
+"""
 
 import io
 from dataclasses import dataclass
@@ -21,45 +24,49 @@ _DEFAULT_LEVEL = {"zstd": 5, "lz4": 0, "none": 0}
 
 @dataclass(frozen=True)
 class Compression:
-    """How the payload of cells is packed, for example `zstd:5`."""
+    """The codec of cells and its level.
+
+    Example:
+        >>> Compression.parse("zstd:3")
+        Compression(codec='zstd', level=3)
+    """
 
     codec: str = "zstd"
     level: int = 5
 
     @classmethod
     def parse(cls, text: str) -> Self:
+        """Read `zstd`, `zstd:1` to `zstd:22`, `lz4` or `none`; ConfigError for anything else."""
         codec, colon, level = text.partition(":")
         if codec not in _DEFAULT_LEVEL or (
             colon and not (codec == "zstd" and level.isdigit() and 1 <= int(level) <= 22)
         ):
-            raise ConfigError(
-                f"compression: found {text!r}; expected 'zstd', 'zstd:1' to 'zstd:22', 'lz4' or 'none': choose one"
-            )
+            raise ConfigError(f"compression must be 'zstd', 'zstd:1' to 'zstd:22', 'lz4' or 'none', got {text!r}")
         return cls(codec, int(level) if colon else _DEFAULT_LEVEL[codec])
 
 
 def encode_cell(column: ColumnSchema, value: Value, compression: Compression) -> bytes:
-    """One value as a cell that knows nothing of its place yet."""
+    """One value as a cell without padding; `place_cell` adds it."""
     if column.kind == "categorical":
         if not isinstance(value, Ids) or value.lengths.ndim != column.rank:
-            raise BadInput(_wrong(column, value, f"Ids with lengths of rank {column.rank}"))
+            raise _wrong_value(column, value, f"Ids with lengths of rank {column.rank}")
         return native.encode_bag(value.data, value.lengths, compression.codec, compression.level)
     if column.kind == "real":
         if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.ndim != column.rank:
-            raise BadInput(_wrong(column, value, f"a float32 array of rank {column.rank}"))
+            raise _wrong_value(column, value, f"a float32 array of rank {column.rank}")
         return native.encode_dense(value, compression.codec, compression.level)
     if not isinstance(value, pa.Array):
-        raise BadInput(_wrong(column, value, "an Arrow array"))
+        raise _wrong_value(column, value, "an Arrow array")
     return native.encode_opaque(_key_bytes(value), compression.codec, compression.level)
 
 
-def _wrong(column: ColumnSchema, value: object, expected: str) -> str:
+def _wrong_value(column: ColumnSchema, value: object, expected: str) -> BadInput:
     found = f"{type(value).__name__} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}".strip()
-    return f"column {column.name!r}: found {found}; expected {expected}: mend its converter"
+    return BadInput(f"column {column.name!r}: its converter must return {expected}, got {found}")
 
 
 def _key_bytes(array: pa.Array) -> bytes:
-    """Keys of one minibatch: an Arrow IPC stream of one column."""
+    """The keys of one minibatch as an Arrow IPC stream of one column."""
     sink = io.BytesIO()
     batch = pa.record_batch([array], names=["key"])
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -73,7 +80,7 @@ def read_keys(data: NDArray[np.uint8]) -> pa.Array:
 
 
 def place_cell(cell: bytes, position: int) -> bytes:
-    """The cell as it stands at a byte of its file: padded, so that its payload lies aligned."""
+    """The cell with the padding that aligns its payload when the cell starts at byte `position` of its file."""
     padding = -(position + HEADER_BYTES) % ALIGNMENT
     if padding == 0:
         return cell
@@ -82,7 +89,7 @@ def place_cell(cell: bytes, position: int) -> bytes:
 
 
 def decoded_bytes(cell: bytes) -> int:
-    """How much memory the cell takes when it is read."""
+    """The memory that the cell takes when it is read."""
     layout, length_bytes = cell[5], cell[8]
     raw = int.from_bytes(cell[40:48], "little")
     if layout in (DENSE, OPAQUE):

@@ -1,9 +1,8 @@
-"""A tensor table turned back into ordinary rows, so that any SQL tool can look. Knows how cells were made from rows.
+"""A tensor table turned back into ordinary rows, one per example, for any SQL tool. Knows how rows became cells.
 
 What brewing drops cannot come back: strings stay hashes, nulls in lists are gone, padded sequences stay padded.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,32 +18,26 @@ from samovar.tables.table import Table
 
 
 def export_rows(table: Table, path: Path) -> int:
-    """Write all examples as one Parquet file, which must not exist; gives their number."""
+    """Write all examples as one Parquet file, which must not exist; return their number."""
     if path.exists():
-        raise AlreadyExists(f"{path}: exists already; results are never overwritten: choose another name")
+        raise AlreadyExists(f"{path} exists already, and an export overwrites nothing. Choose another name")
     schema = _arrow_schema(table.schema)
     with (
         publish(path, replace=False, verb="export to") as file,
         pq.ParquetWriter(file.path, schema, compression="zstd") as writer,
     ):
-        for batch in _batches(table, schema):
-            writer.write_batch(batch)
+        for record in table.read():
+            writer.write_batch(_rows_of(table.schema, record, schema))
     return table.num_examples
 
 
-def _batches(table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for record in table.read():
-        yield rows_of(table.schema, record, schema)
-
-
-def rows_of(columns: TableSchema, record: Record, schema: pa.Schema | None = None) -> pa.RecordBatch:
+def _rows_of(columns: TableSchema, record: Record, schema: pa.Schema) -> pa.RecordBatch:
     """The examples of one minibatch."""
-    target = schema or _arrow_schema(columns)
     hour = None if record.hour is None else record.hour * 1_000_000
-    arrays = [pa.array([hour] * record.num_examples, target.field(HOUR).type)]
+    arrays = [pa.array([hour] * record.num_examples, schema.field(HOUR).type)]
     for column in columns.columns:
-        arrays.append(rows_of_column(column, record[column.name], target.field(column.name).type))
-    return pa.record_batch(arrays, schema=target)
+        arrays.append(rows_of_column(column, record[column.name], schema.field(column.name).type))
+    return pa.record_batch(arrays, schema=schema)
 
 
 def _arrow_schema(columns: TableSchema) -> pa.Schema:
@@ -53,7 +46,7 @@ def _arrow_schema(columns: TableSchema) -> pa.Schema:
 
 
 def arrow_type(column: ColumnSchema) -> pa.DataType:
-    """What an example's value is as an ordinary column."""
+    """The Arrow type of an example's value as an ordinary column."""
     if column.kind == "key":
         return parse_type(column.source_type)
     item = pa.float32() if column.kind == "real" else pa.uint64()
@@ -63,7 +56,7 @@ def arrow_type(column: ColumnSchema) -> pa.DataType:
 
 
 def _depth(column: ColumnSchema) -> int:
-    """Levels of lists that an example has."""
+    """Levels of lists in one example."""
     if column.kind == "real":
         return column.rank - 1
     lists = column.source_type.count("list<")
@@ -72,7 +65,7 @@ def _depth(column: ColumnSchema) -> int:
 
 
 def rows_of_column(column: ColumnSchema, value: RecordValue, kind: pa.DataType) -> pa.Array:
-    """One value an example."""
+    """One value per example."""
     if isinstance(value, torch.Tensor):
         return _lists(value.reshape(-1).numpy(), list(value.shape), kind)
     if isinstance(value, Bag):
@@ -89,7 +82,7 @@ def _lists(items: np.ndarray, shape: list[int], kind: pa.DataType) -> pa.Array:
 
 
 def _counts(shape: list[int]) -> list[int]:
-    """How many lists there are at each level, innermost first."""
+    """The number of lists at each level, innermost first."""
     return [int(np.prod(shape[:level], dtype=np.int64)) for level in range(len(shape) - 1, 0, -1)]
 
 
@@ -107,7 +100,7 @@ def _rows_of_bag(bag: Bag, depth: int, kind: pa.DataType) -> pa.Array:
 
 
 def _single(ids: pa.Array, lengths: np.ndarray) -> pa.Array:
-    """One id an example, null where there is none."""
+    """One id per example, null where there is none."""
     places = np.where(lengths > 0, np.cumsum(lengths) - lengths, 0)
     return ids.take(pa.array(places, mask=lengths == 0)) if len(ids) else pa.nulls(len(lengths), pa.uint64())
 
@@ -129,5 +122,5 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
 
 
 def parse_type(text: str) -> pa.DataType:
-    """The type that Arrow prints so; a rarer one comes out as text."""
+    """The type that Arrow prints as `text`; string for a type that is not in the list."""
     return _PLAIN_TYPES.get(text, pa.string())

@@ -1,4 +1,4 @@
-"""The cells of a table's files: where they lie, and the bytes to decode them from. Knows no threads."""
+"""The cells of a table's files: their places, and the bytes to decode them from. Knows no threads."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from samovar.tables.manifest import FileEntry
 from samovar.tables.writer import CELL_INDEX, MINIBATCH_INDEX
 
 Places = NDArray[np.uint64]
-"""[offset, size] of each cell"""
+"""[offset, size] of each cell."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes that hold the wanted cells of a few minibatches of one file, and where each cell lies in them."""
+    """Bytes that hold the wanted cells of a few minibatches of one file, and the place of each cell in them."""
 
     data: Any
     places: Places
@@ -42,12 +42,12 @@ class TableFile:
 
     @property
     def minibatches(self) -> NDArray[np.void]:
-        """[minibatches] of hour, number of examples."""
+        """[minibatches] of (hour, number of examples)."""
         return np.frombuffer(self._index, MINIBATCH_INDEX, self.entry.num_rows)
 
     @cached_property
     def cells(self) -> NDArray[np.void]:
-        """[minibatches, columns] of offset, size, size in memory."""
+        """[minibatches, columns] of (offset, size, size in memory)."""
         skipped = self.entry.num_rows * MINIBATCH_INDEX.itemsize
         return np.frombuffer(self._index, CELL_INDEX, offset=skipped).reshape(self.entry.num_rows, self._num_columns)
 
@@ -58,8 +58,7 @@ class TableFile:
         data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
         if f"{hash_bytes(data):016x}" != self.entry.index_checksum:
             raise CorruptData(
-                f"{self.name}: the index of its cells is damaged; expected the bytes that were written: "
-                "restore it from a copy, or brew the table again"
+                f"{self.name}: the index of its cells is damaged. Restore the file from a copy, or brew the table again"
             )
         return data
 
@@ -69,36 +68,36 @@ class TableFile:
 
     @property
     def stamp(self) -> Hashable | None:
-        """Another one when somebody changed the file; None where that cannot be known."""
+        """Differs once the file was changed; None where the store cannot know."""
         return self._store.etag(self.entry.path)
 
     def _check_size(self) -> None:
-        """Before anything is mapped: a mapped file that was cut would end the process."""
+        """Runs before anything is mapped: reading past the end of a mapped file kills the process."""
         found = self._store.size(self.entry.path)
         if found != self.entry.size:
-            state = "is missing" if found is None else f"has {found:,} bytes"
+            state = "the file is missing" if found is None else f"the file has {found:,} bytes"
             raise CorruptData(
-                f"{self.name}: {state}; its manifest says {self.entry.size:,}: "
-                "restore it from a copy, or brew the table again"
+                f"{self.name}: {state}, its manifest says {self.entry.size:,}. "
+                "Restore it from a copy, or brew the table again"
             )
 
     def places(self, columns: list[int]) -> Places:
-        """Where the cells of some columns are, [minibatches, columns, 2]."""
+        """The places of the cells of some columns, [minibatches, columns, 2]."""
         wanted = self.cells[:, columns]
         places = np.stack([wanted["offset"], wanted["size"].astype(np.uint64)], axis=2)
-        return np.ascontiguousarray(places)  # slices of it are handed to the decoder as they are
+        return np.ascontiguousarray(places)  # the decoder takes slices of it without a copy
 
     def fetch(self, places: Places) -> Source:
-        """The cells at [minibatches, columns] of `places`: mapped where the store can, else read, column by column."""
+        """The cells at `places`, [minibatches, columns, 2]: mapped if the store can, else read column by column."""
         return Source(self._mapped, places) if self.can_map else self._read(places)
 
     def _read(self, places: Places) -> Source:
-        """Cells of a column that lie next to each other are read at once."""
+        """Neighbouring cells of a column are read at once."""
         data, moved = bytearray(), places.copy()
         for column in range(places.shape[1]):
             for first, last in _runs(places[:, column]):
                 start, stop = int(places[first, column, 0]), int(places[last, column].sum())
-                moved[first : last + 1, column, 0] += np.uint64((len(data) - start) % 2**64)  # wraps as it should
+                moved[first : last + 1, column, 0] += np.uint64((len(data) - start) % 2**64)  # may wrap, as intended
                 data += self._store.read(self.entry.path, start, stop)
         return Source(data, moved)
 

@@ -1,8 +1,8 @@
-"""Versions of a table: `manifest/<version>.json`, each naming the one segment that it adds. Knows no rows' content.
+"""Versions of a table: `manifest/<version>.json`, each naming the one segment that it adds. Knows no cells.
 
-A version counts when the directory's attribute `version` says so. That is set under the lease, after all its files,
-so that a brewer that was replaced cannot add one. A manifest does not repeat earlier segments: the table is the chain
-of all manifests up to a version.
+A version counts once the directory's attribute `version` names it. The attribute is set under the lease, after all
+files are written, so a brewer that lost its lease cannot add a version. A manifest does not repeat earlier segments:
+the table is the chain of all manifests up to a version.
 """
 
 import json
@@ -19,10 +19,13 @@ FORMAT = 1
 MANIFESTS = "manifest"
 ATTRIBUTE = "version"
 
+# The fields of the next three classes are JSON keys on disk. There `row` means a row of the Parquet file, that is, one
+# minibatch.
+
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A Parquet file of cells. Its index stands between the last row group and the footer."""
+    """A Parquet file of cells. Its index is between the last row group and the footer."""
 
     path: str
     size: int
@@ -34,7 +37,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class HourEntry:
-    """Rows of one hour; an offline table has one entry, of hour None."""
+    """The minibatches of one hour; an offline table has one entry, with hour None."""
 
     hour: int | None
     first_row: int
@@ -44,7 +47,7 @@ class HourEntry:
 
 @dataclass(frozen=True)
 class Segment:
-    """What one version adds."""
+    """The minibatches that one version adds."""
 
     number: int
     first_row: int
@@ -64,7 +67,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version."""
+    """One version of a table."""
 
     version: int
     table_id: str
@@ -72,7 +75,7 @@ class Manifest:
     compression: str
     segment: Segment
     complete_until: int | None = None
-    """Of a live table: all hours before this one are here, seconds since 1970 UTC."""
+    """Of a live table: all hours before this one are present. Seconds since 1970 UTC."""
     brewed_from: Any = None
 
     def to_bytes(self) -> bytes:
@@ -92,8 +95,8 @@ class Manifest:
             document = json.loads(data)
             if document["format"] != FORMAT:
                 raise CorruptData(
-                    f"{where}: has table format {document['format']}; this Samovar reads {FORMAT}: "
-                    "use a newer Samovar, or brew the table again"
+                    f"{where}: table format {document['format']} is not supported, this Samovar reads {FORMAT}. "
+                    "Use a newer Samovar, or brew the table again"
                 )
             return cls(
                 document["version"],
@@ -107,13 +110,11 @@ class Manifest:
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, CorruptData):
                 raise
-            raise CorruptData(
-                f"{where}: cannot be read ({error}); expected a manifest: restore it from a copy"
-            ) from error
+            raise CorruptData(f"{where}: not a valid manifest ({error}). Restore it from a copy") from error
 
 
 def commit_manifest(store: Store, commit: Callable[..., None], manifest: Manifest) -> None:
-    """Make a version count. `commit` sets attributes under a lease; a replaced holder's leftover is overwritten."""
+    """Publish a version. `commit` sets attributes under a lease. A file of a brewer that lost its lease is replaced."""
     write_file(store, _path(manifest.version), manifest.to_bytes())
     commit(**{ATTRIBUTE: manifest.version, "id": manifest.table_id})
 
@@ -126,10 +127,10 @@ def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
     """All manifests up to a version, the newest by default."""
     versions = list_versions(store)
     if not versions:
-        raise NotAResult(f"{store.name}: has no version yet; expected a tensor table: brew one, or check the path")
+        raise NotAResult(f"{store.name}: the table has no version yet. Brew it first, or check the path")
     newest = versions[-1] if version is None else version
     if newest not in versions:
-        raise BadInput(f"{store.name}: has no version {newest}; expected 1 to {versions[-1]}: choose one of them")
+        raise BadInput(f"{store.name} has versions 1 to {versions[-1]}, got {newest}")
     return [_read(store, number) for number in range(1, newest + 1)]
 
 
@@ -138,11 +139,11 @@ def _read(store: Store, version: int) -> Manifest:
     try:
         return Manifest.from_bytes(store.read(_path(version)), where)
     except NotFound as error:
-        raise CorruptData(f"{where}: is missing; the table has this version: restore it from a copy") from error
+        raise CorruptData(f"{where}: the manifest is missing. Restore it from a copy") from error
 
 
 def table_inventory(store: Store) -> dict[str, FileRecord]:
-    """All files of a table, with what they must be."""
+    """All files of a table, with the size and checksum that each must have."""
     files: dict[str, FileRecord] = {}
     for manifest in read_manifests(store):
         files[_path(manifest.version)] = FileRecord.of(store.read(_path(manifest.version)))

@@ -1,7 +1,7 @@
-"""Just enough of Parquet to write required INT64 and BYTE_ARRAY columns, plain and uncompressed, knowing where each
-value lands. Libraries do not tell that, nor align a value in its file. Any Parquet reader opens the result.
+"""Just enough of Parquet to write required INT64 and BYTE_ARRAY columns, plain and uncompressed, with the place of each
+value known. Parquet libraries neither report that place nor align values. Any Parquet reader opens the result.
 
-Ids of fields and types are those of the format's Thrift definition; the encoding is Thrift's compact protocol.
+Field and type ids are those of the format's Thrift definition; the encoding is Thrift's compact protocol.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Chunk:
 
 @dataclass
 class Footer:
-    """What is collected while a file is written, and stands at its end."""
+    """The metadata at the end of a file, collected while the file is written."""
 
     columns: Sequence[Column]
     num_rows: int = 0
@@ -62,7 +62,7 @@ class Footer:
 
 
 def page_header(size: int, num_values: int) -> bytes:
-    """What stands before a page of `size` bytes."""
+    """The header before a page of `size` bytes."""
     data_page = _struct(
         (1, _I32, _zigzag(num_values)), (2, _I32, _zigzag(_PLAIN)), (3, _I32, _zigzag(_RLE)), (4, _I32, _zigzag(_RLE))
     )
@@ -95,7 +95,7 @@ def _column_chunk(chunk: Chunk) -> bytes:
 
 
 def _struct(*fields: tuple[int, int, bytes]) -> bytes:
-    """Fields as (id, type, content), ids rising."""
+    """Fields as (id, type, content), in increasing order of ids."""
     parts, last = [], 0
     for number, kind, content in fields:
         parts += [bytes([(number - last) << 4 | kind]), content]

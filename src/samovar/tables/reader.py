@@ -1,4 +1,4 @@
-"""Reads the minibatches of a table in order, decoded ahead by threads of this process. Its whole state is one integer.
+"""Reads the minibatches of a table in order, decoded ahead by threads of this process. A reader's state is one integer.
 
 consumer ──asks──▶ blocks of a few minibatches ──▶ [downloaders: bytes] ──▶ parsers: decode ──▶ in order, as tensors
                    as many ahead as fit into max_cache_size
@@ -37,15 +37,22 @@ from samovar.tables.record import Record, make_minibatches
 MINIBATCHES_PER_BLOCK = 8
 DEFAULT_CACHE_BYTES = 64 << 20
 POOLED_BYTES = 64 << 20
-SPARE_BYTES = 4096  # of a block, for alignment; lengths that are all one are in memory, but not in its size: twice that
+SPARE_BYTES = (
+    4096  # per block, for alignment; all-ones lengths are in memory but not in the size, hence `2 *` in _parse
+)
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a table. None of it changes what is read; what is None is chosen from the machine."""
+    """How to read a table: threads and memory. No option changes what is read.
+
+    Example:
+        >>> options = ReadOptions(num_parsers=1, max_cache_size=16 << 20)
+        >>> samovar.open_table("clicks").read(options=options).close()
+    """
 
     num_downloaders: int | None = None
-    """Threads that fetch bytes."""
+    """Threads that fetch bytes; chosen from the machine by default, like the next two."""
     num_parsers: int | None = None
     """Threads that decode minibatches."""
     max_cache_size: int | None = None
@@ -57,7 +64,7 @@ class ReadOptions:
                 raise BadInput(f"{name} must be at least 1, got {value}")
 
     def divided(self, count: int) -> "ReadOptions":
-        """For each of several readers that share one cache."""
+        """The options of each of `count` readers that share one cache."""
         share = None if self.max_cache_size is None else max(1, self.max_cache_size // count)
         return replace(self, max_cache_size=share)
 
@@ -89,13 +96,13 @@ class ReadPlan:
 
 @dataclass(frozen=True)
 class ReaderState:
-    """Where a reader is, and of what: enough to go on later, elsewhere."""
+    """The position of a reader, and the table it belongs to: enough to continue later, on another machine."""
 
     table_id: str
     version: int
     columns: tuple[str, ...]
     minibatch: int
-    """The next one to hand out."""
+    """The next one to return."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "columns": list(self.columns)}
@@ -134,7 +141,7 @@ class DecodedBlock:
     decoded: DecodedMinibatches
     source: Source
     is_mapped: bool
-    """Cells may lie in the file that was mapped."""
+    """Cells may be in the mapped file itself."""
 
     @property
     def end(self) -> int:
@@ -142,14 +149,14 @@ class DecodedBlock:
         return self.block.first + len(self.block.sizes)
 
     def records(self, names: Sequence[str]) -> Iterator[Record]:
-        """Its minibatches; `names` are those of the columns that were read."""
+        """Its minibatches; `names` are the names of the columns that were read."""
         minibatches = make_minibatches(names, self.decoded, self.source.data, len(self.block.hours))
         for index, ((hour, num_examples), values) in enumerate(zip(self.block.hours, minibatches, strict=True)):
             yield Record(values, self.block.first + index, hour, num_examples, is_private=not self.is_mapped)
 
 
 class BlockReader(Iterator[DecodedBlock]):
-    """Hands out blocks in order. Close it, or read to the end."""
+    """Returns decoded blocks in order. Close it, or read to the end."""
 
     def __init__(self, blocks: Iterator[Block], names: Sequence[str], plan: ReadPlan) -> None:
         self._names = names
@@ -183,7 +190,7 @@ class BlockReader(Iterator[DecodedBlock]):
                 cached -= block.num_bytes
         finally:
             # Do not wait for the threads: the garbage collector may close an abandoned reader on any thread, even one
-            # of these, while it holds a lock that `Thread.join` needs. The closed decoder reads no file any more.
+            # of these, while it holds a lock that `Thread.join` needs. A closed decoder reads no file.
             for pool in (downloaders, parsers):
                 pool.shutdown(wait=False, cancel_futures=True)
             self._decoder.close()
@@ -197,8 +204,8 @@ class BlockReader(Iterator[DecodedBlock]):
         )
 
     def _parse(self, block: Block, download: Future[Source] | None = None) -> DecodedBlock:
-        """All cells of the block in one call and nothing else: a line of Python here costs the consumer more time
-        at the GIL than it takes."""
+        """All cells of the block in one call and nothing else: a line of Python here delays the consumer, which waits
+        for the GIL, by more time than the line takes."""
         source = block.file.fetch(block.places) if download is None else download.result()
         try:
             decoded = self._decoder.decode(
@@ -214,18 +221,25 @@ class BlockReader(Iterator[DecodedBlock]):
             what, cell = error.args
             index, column = divmod(cell, len(self._names))
             raise CorruptData(
-                f"{block.file.name}: minibatch {block.first + index}, column {self._names[column]!r}: its cell {what}; "
-                "expected the bytes that were written: restore the file from a copy, or brew the table again"
+                f"{block.file.name}: minibatch {block.first + index}, column {self._names[column]!r}: its cell {what}. "
+                "Restore the file from a copy, or brew the table again"
             ) from error
 
 
 class TableReader(Iterator[Record]):
-    """Hands out records one by one. Close it, or read to the end."""
+    """Returns the records of a table one by one; made by `Table.read`. Close it, or read to the end.
+
+    Example:
+        >>> with samovar.open_table("clicks").read(["clicked"]) as reader:
+        ...     record = next(reader)
+        >>> reader.position
+        1
+    """
 
     def __init__(self, blocks: Iterator[Block], start: ReaderState, plan: ReadPlan) -> None:
         self._start = start
         self.position = start.minibatch
-        """The next minibatch to hand out."""
+        """The next minibatch to return."""
         self._records = self._read(BlockReader(blocks, start.columns, plan))
 
     def __next__(self) -> Record:
@@ -235,6 +249,7 @@ class TableReader(Iterator[Record]):
 
     @property
     def state(self) -> ReaderState:
+        """Where to continue; see `Table.position_of`."""
         return replace(self._start, minibatch=self.position)
 
     def close(self) -> None:
@@ -257,11 +272,11 @@ class TableReader(Iterator[Record]):
 @dataclass(eq=False)
 class _Follower:
     next: int
-    """The next one that it wants."""
+    """The next minibatch that it needs."""
 
 
 class SharedReader:
-    """Some columns of a table, for all who read them in order. For one thread."""
+    """Some columns of a table, for several readers that each go forward. Use it from one thread."""
 
     def __init__(
         self,
@@ -296,13 +311,13 @@ class SharedReader:
                     for record in records:
                         follower.next = record.number + 1
                         if follower.next == stop:
-                            self._leave(follower)  # it may never be asked to go on
+                            self._leave(follower)  # this generator may never be resumed
                         yield record
         finally:
             self._leave(follower)
 
     def _is_near(self, number: int) -> bool:
-        """Whether all between it and what was read can be kept for those who come later."""
+        """Whether everything between what was read and this minibatch can be kept for the other readers."""
         return self._reader is None or (number - self._end) * self._bytes_read <= self._max_kept_bytes * self._num_read
 
     def _join(self, follower: _Follower) -> None:
@@ -335,14 +350,14 @@ class SharedReader:
         while follower.next >= self._end:
             self._read_on()
         parsed = next(each for each in self._kept if follower.next < each.end)
-        if self._is_wanted(parsed, besides=follower):
+        if self._is_wanted(parsed, ignoring=follower):
             return replace(parsed, decoded=parsed.decoded.copy())
         while self._first < parsed.end:
             self._forget_first()
         return parsed
 
-    def _is_wanted(self, parsed: DecodedBlock, besides: _Follower | None = None) -> bool:
-        return any(each.next < parsed.end for each in self._followers if each is not besides)
+    def _is_wanted(self, parsed: DecodedBlock, ignoring: _Follower | None = None) -> bool:
+        return any(each.next < parsed.end for each in self._followers if each is not ignoring)
 
     def _read_on(self) -> None:
         assert self._reader is not None

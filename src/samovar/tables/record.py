@@ -1,6 +1,6 @@
-"""One minibatch as it was read: names to tensors. Knows no files.
+"""One minibatch as it was read: `Record` and `MinibatchRecord` map names to tensors, a categorical feature is a `Bag`.
 
-A categorical feature of one minibatch. Knows no tables and no embeddings.
+Knows no files and no embeddings.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
@@ -12,38 +12,52 @@ import pyarrow as pa
 import torch
 from numpy.typing import DTypeLike, NDArray
 
+from samovar.config.values import nearest
 from samovar.errors import BadInput, UnknownColumn
 from samovar.native import DecodedMinibatches
 from samovar.tables.cell import DENSE, OPAQUE, PLAIN_IDS, read_keys
 
 
-class DataLater(Protocol):
-    """Data of bags that nobody has asked for yet, by number."""
+class DeferredIds(Protocol):
+    """The ids of several bags, by number, made when the first of them is used."""
 
     def __getitem__(self, number: int, /) -> torch.Tensor: ...
 
 
 class Bag:
-    """Ids of all examples end to end, and how many belong to each.
+    """A categorical feature of one minibatch: the ids of all examples end to end, and the number of ids per example.
 
-    `data` is int64 with the 64 bits of the unsigned id; `data_len` is int32, [B] or deeper, and adds up to len(data).
-    A table may have kept distinct ids and positions: then `unique` and `inverse` are given without work, and
-    data == unique[inverse]; else both are None. Bags of a minibatch may share a data_len: do not change it in place.
+    A table may store distinct ids and positions. Then `unique` and `inverse` are available without work, with
+    `data == unique[inverse]`; otherwise both are None. Bags of one minibatch may share a `data_len`: do not change it
+    in place.
 
-    Examples:
+    Args:
+        data: int64 of rank 1, the 64 bits of the unsigned ids.
+        data_len: int32, [B] or deeper; its sum is `len(data)`.
+
+    Raises:
+        BadInput: A tensor has another dtype or rank.
+
+    Example:
+        Three examples: the first has id 124, the second 456, the third none.
+
         >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
+        >>> len(bag)
+        3
+        >>> bag
+        Bag(2 ids, data_len [3])
     """
 
-    __slots__ = ("_data", "_later", "data_len", "inverse", "unique")
+    __slots__ = ("_data", "_deferred", "data_len", "inverse", "unique")
 
     def __init__(self, data: torch.Tensor, data_len: torch.Tensor) -> None:
         if data.dtype != torch.int64 or data.ndim != 1 or data_len.dtype != torch.int32:
             raise BadInput(
-                f"Bag: found data {data.dtype} of rank {data.ndim} and data_len {data_len.dtype}; "
-                "expected int64 of rank 1 and int32: convert them"
+                f"Bag: data must be int64 of rank 1 and data_len int32, got {data.dtype} of rank {data.ndim} and "
+                f"{data_len.dtype}"
             )
         self._data: torch.Tensor | None = data
-        self._later: tuple[DataLater, int] | None = None
+        self._deferred: tuple[DeferredIds, int] | None = None
         self.data_len = data_len
         self.unique: torch.Tensor | None = None
         self.inverse: torch.Tensor | None = None
@@ -53,7 +67,7 @@ class Bag:
         """A bag of tensors that are known to have the right types, as those of a table are."""
         bag = cls.__new__(cls)
         bag._data, bag.data_len = data, data_len
-        bag._later = bag.unique = bag.inverse = None
+        bag._deferred = bag.unique = bag.inverse = None
         return bag
 
     @classmethod
@@ -62,17 +76,19 @@ class Bag:
         unique: torch.Tensor,
         inverse: torch.Tensor,
         data_len: torch.Tensor,
-        later: tuple[DataLater, int] | None = None,
+        deferred: tuple[DeferredIds, int] | None = None,
     ) -> "Bag":
-        """A bag of distinct ids and positions (int32). `later` and a number in it give its data when somebody asks: a
-        whole minibatch makes those of all its bags at once, and vouches that its ids are distinct."""
-        if later is None and (num_distinct := len(set(unique.reshape(-1).tolist()))) != unique.numel():
+        """A bag of distinct ids and positions (int32).
+
+        `deferred` and a number in it give `data` on first use: a minibatch makes the ids of all its bags at once, and
+        guarantees that `unique` has no duplicates."""
+        if deferred is None and (num_distinct := len(set(unique.reshape(-1).tolist()))) != unique.numel():
             raise BadInput(
-                f"Bag: {unique.numel()} ids in `unique`, but only {num_distinct} distinct ones; expected each once: "
-                "let torch.unique(data, return_inverse=True) make them"
+                f"Bag: `unique` must hold each id once, got {num_distinct} distinct ids among {unique.numel()}. "
+                "torch.unique(data, return_inverse=True) gives both"
             )
         bag = cls.__new__(cls)
-        bag._data, bag._later = None, later
+        bag._data, bag._deferred = None, deferred
         bag.data_len, bag.unique, bag.inverse = data_len, unique, inverse
         return bag
 
@@ -81,12 +97,12 @@ class Bag:
         if self._data is None:
             assert self.unique is not None
             assert self.inverse is not None
-            if self._later is None:
+            if self._deferred is None:
                 self._data = self.unique[self.inverse.long()]
             else:
-                later, number = self._later
-                self._data = later[number]
-            self._later = None
+                deferred, number = self._deferred
+                self._data = deferred[number]
+            self._deferred = None
         return self._data
 
     def __len__(self) -> int:
@@ -99,11 +115,21 @@ class Bag:
 
 RecordValue: TypeAlias = Bag | torch.Tensor | pa.Array
 Cell: TypeAlias = tuple[int, Any, int, int, int]
-"""layout, shape, and the numbers of its pieces: native's DecodedMinibatches.cells"""
+"""Layout, shape, and the numbers of its pieces: see `DecodedMinibatches.cells`."""
 
 
 class Record(Mapping[str, RecordValue]):
-    """A `Bag` for each categorical column, a float32 tensor for each real one, an Arrow array for each key."""
+    """One minibatch of a table: column names to values.
+
+    A categorical column is a `Bag`, a real one a float32 tensor, a key an Arrow array.
+
+    Example:
+        >>> record = next(samovar.open_table("clicks").read(["user", "clicked"]))
+        >>> record
+        Record(minibatch 0, 3 examples, user, clicked)
+        >>> record["user"].data_len, record["clicked"]
+        (tensor([1, 1, 0], dtype=torch.int32), tensor([0., 1., 0.]))
+    """
 
     def __init__(
         self,
@@ -117,19 +143,23 @@ class Record(Mapping[str, RecordValue]):
         self.number = number
         """Its place in the table, from 0."""
         self.hour = hour
-        """Start of its hour, seconds since 1970 UTC; None in an offline table."""
+        """Start of its hour, in seconds since 1970 UTC; None in an offline table."""
         self.num_examples = num_examples
         self.is_private = is_private
-        """Nobody else will see the memory that its tensors lie in."""
+        """No other record uses the memory of its tensors."""
 
     def __getitem__(self, name: str) -> RecordValue:
         try:
             return self._values[name]
         except KeyError:
+            guess = nearest(name, self._values)
+            hint = f"Did you mean {guess!r}? " if guess else ""
             raise UnknownColumn(
-                f"minibatch {self.number}: no column {name!r}; it was read with {', '.join(self._values)}: "
-                "add it to `columns`"
+                f"minibatch {self.number}: no column {name!r} was read. {hint}Available: {', '.join(self._values)}"
             ) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values  # Mapping's own would make the error above first
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -138,7 +168,7 @@ class Record(Mapping[str, RecordValue]):
         return len(self._values)
 
     def values(self) -> ValuesView[RecordValue]:
-        return self._values.values()  # what Mapping offers would look up name after name
+        return self._values.values()  # Mapping's own would look up one name after the other
 
     def items(self) -> ItemsView[str, RecordValue]:
         return self._values.items()
@@ -149,43 +179,51 @@ class Record(Mapping[str, RecordValue]):
 
 @dataclass(frozen=True)
 class MinibatchRecord:
-    """What a model gets, what its loss gets, and the keys by which predictions are found again."""
+    """One minibatch, sorted by use: what the model gets, what its loss gets, and the keys of its predictions.
+
+    Example:
+        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1], dtype=torch.int32))
+        >>> record = MinibatchRecord({"user": bag}, {"clicked": torch.tensor([0.0, 1.0])}, num_examples=2)
+        >>> record.inputs["user"].data
+        tensor([124, 456])
+    """
 
     inputs: Mapping[str, RecordValue]
     targets: Mapping[str, RecordValue] = field(default_factory=dict)
     keys: Mapping[str, RecordValue] = field(default_factory=dict)
     num_examples: int = 0
     number: int = 0
-    """Its place in the table."""
+    """Its place in the table, from 0."""
     hour: int | None = None
-    """Start of its hour, seconds since 1970 UTC; None in an offline table."""
+    """Start of its hour, in seconds since 1970 UTC; None in an offline table."""
 
 
 def make_minibatches(
     names: Sequence[str], decoded: DecodedMinibatches, source: Any, count: int
 ) -> Iterator[dict[str, RecordValue]]:
-    """Tensors over decoded minibatches, one after the other."""
-    maker = _Maker(decoded, source)
+    """The values of decoded minibatches as tensors, one minibatch after the other."""
+    maker = _TensorMaker(decoded, source)
     cells = zip(*decoded.cells, strict=True)
     for _ in range(count):
         yield maker.make(names, cells)
 
 
-class _Maker:
-    """Tensors over decoded cells: of what was decoded each section is cut in one call, of what was left where it lies
-    each piece is a slice of the source. Every line here is paid for each tensor of each minibatch: made naively, they
-    cost as much as a third of the decompression."""
+class _TensorMaker:
+    """Tensors over decoded cells, without copies.
+
+    Decoded sections are split in one call; a piece that stays in the source is a slice of it. Every line here runs for
+    each tensor of each minibatch: a naive version takes a third of the time of decompression."""
 
     def __init__(self, decoded: DecodedMinibatches, source: Any) -> None:
         self._words = _pieces(decoded.words, decoded.word_sizes, source, decoded.mapped_words)
         self._ints = _pieces(decoded.ints, decoded.int_sizes, source, decoded.mapped_ints)
         self._floats = _pieces(decoded.floats, decoded.float_sizes, source, decoded.mapped_floats)
         self._bytes = _split(decoded.bytes, decoded.byte_sizes) + _slice(source, np.uint8, decoded.mapped_bytes)
-        self._gathered = _Gathered(decoded)
+        self._ids = _GatheredIds(decoded)
         self._num_distinct = 0
 
     def make(self, names: Sequence[str], cells: Iterator[Cell]) -> dict[str, RecordValue]:
-        """The values of the next minibatch: takes one cell a name."""
+        """The values of the next minibatch: consumes one cell per name."""
         words, ints, floats = self._words, self._ints, self._floats
         values: dict[str, RecordValue] = {}
         for name, (layout, shape, piece, lengths, positions) in zip(names, cells, strict=False):  # more follow
@@ -198,8 +236,8 @@ class _Maker:
                 if layout == PLAIN_IDS:
                     values[name] = Bag.of_checked(words[piece], data_len)
                 else:
-                    later = (self._gathered, self._num_distinct)
-                    values[name] = Bag.of_distinct(words[piece], ints[positions], data_len, later)
+                    deferred = (self._ids, self._num_distinct)
+                    values[name] = Bag.of_distinct(words[piece], ints[positions], data_len, deferred)
                     self._num_distinct += 1
         return values
 
@@ -207,8 +245,8 @@ class _Maker:
 def _pieces(
     section: NDArray[Any], sizes: list[int], source: Any, mapped: tuple[list[int], list[int]]
 ) -> Sequence[torch.Tensor]:
-    """First those in memory of our own, then those in the source."""
-    # "unsafe" is about gradients through the parts; that these are not tied to each other is what is wanted
+    """First the pieces in our own memory, then those in the source."""
+    # "unsafe" is about gradients through the pieces; here they must be independent tensors
     pieces = torch.from_numpy(section).unsafe_split_with_sizes(sizes) if sizes else ()
     return (*pieces, *map(torch.from_numpy, _slice(source, section.dtype, mapped))) if mapped[0] else pieces
 
@@ -224,8 +262,8 @@ def _slice(source: Any, dtype: DTypeLike, mapped: tuple[list[int], list[int]]) -
     return [items[first:last] for first, last in zip(*mapped, strict=True)]
 
 
-class _Gathered:
-    """The plain ids of all bags that came as distinct ones, made together when the first is asked for."""
+class _GatheredIds:
+    """The plain ids of all bags that are stored as distinct ids, made together when the first is used."""
 
     def __init__(self, decoded: DecodedMinibatches) -> None:
         self._decoded = decoded

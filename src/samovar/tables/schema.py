@@ -1,4 +1,4 @@
-"""What a tensor table holds: its columns, and one minibatch on its way in. Knows no files and no bytes."""
+"""What a tensor table holds: its columns, and one minibatch before it is written. Knows no files and no bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from samovar.errors import BadInput
 
 Kind = Literal["categorical", "real", "key"]
-HOUR, NUM_EXAMPLES = "_hour", "_num_examples"  # columns that every table has beside its own
+HOUR, NUM_EXAMPLES = "_hour", "_num_examples"  # every table has these two columns beside its own
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class ColumnSchema:
 
     name: str
     kind: Kind
-    """categorical: a bag of ids; real: a dense float32 tensor; key: one plain value an example."""
+    """categorical: a bag of ids; real: a dense float32 tensor; key: one plain value per example."""
     rank: int
     """Dimensions of a bag's lengths, or of the tensor: 1 is [B], 2 is [B, L], 3 is [B, L, K]."""
     source_type: str
-    """The Arrow type that it was brewed from, as Arrow prints it; a key comes out in it."""
+    """The Arrow type of the source column, as Arrow prints it; a key is read back in this type."""
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "rank": self.rank, "source_type": self.source_type}
@@ -43,9 +43,7 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         for name in {HOUR, NUM_EXAMPLES}.intersection(self.names):
-            raise BadInput(
-                f"column {name!r}: a table keeps its own column of that name; expected another: rename yours"
-            )
+            raise BadInput(f"column {name!r}: every table has a column of that name, rename yours")
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +59,7 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class Ids:
-    """A categorical column of one minibatch: the ids of all examples end to end, and how many belong to each."""
+    """A categorical column of one minibatch: the ids of all examples end to end, and the number of ids per example."""
 
     data: NDArray[np.uint64]
     lengths: NDArray[np.int32]
@@ -69,14 +67,14 @@ class Ids:
 
 
 Value: TypeAlias = Ids | NDArray[np.float32] | pa.Array
-"""categorical, real, key"""
+"""Of a categorical, a real and a key column."""
 
 
 @dataclass(frozen=True)
 class Minibatch:
-    """One row of a tensor table, before it is written."""
+    """One minibatch before it is written."""
 
     hour: int | None
-    """Start of its hour, seconds since 1970 UTC; None in an offline table."""
+    """Start of its hour, in seconds since 1970 UTC; None in an offline table."""
     num_examples: int
     values: Mapping[str, Value]

@@ -34,7 +34,19 @@ from samovar.tables.writer import MAX_MINIBATCH_MEMORY, NO_HOUR
 
 
 class Table:
-    """One version of a tensor table; a later version does not change what this one reads."""
+    """One version of a tensor table: a table whose row is a ready minibatch. Made by `open_table`.
+
+    Later versions do not change what this one reads.
+
+    Example:
+        >>> table = samovar.open_table("clicks")
+        >>> table.num_minibatches, table.num_examples, table.columns
+        (2, 6, ['user', 'clicked'])
+        >>> for record in table.read(["clicked"]):
+        ...     print(record.number, record["clicked"])
+        0 tensor([0., 1., 0.])
+        1 tensor([1., 1., 0.])
+    """
 
     def __init__(self, store: Store, manifests: Sequence[Manifest]) -> None:
         self.store = store
@@ -44,6 +56,7 @@ class Table:
 
     @property
     def id(self) -> str:
+        """A hash of the recipe and its sources."""
         return self._manifests[0].table_id
 
     @property
@@ -52,7 +65,7 @@ class Table:
 
     @property
     def versions(self) -> list[int]:
-        """All versions that there are now."""
+        """All versions that exist now."""
         return list_versions(self.store)
 
     @property
@@ -65,7 +78,7 @@ class Table:
 
     @property
     def manifests(self) -> Sequence[Manifest]:
-        """Of this version and all before it."""
+        """The manifests of this version and of all earlier ones."""
         return self._manifests
 
     @property
@@ -74,7 +87,7 @@ class Table:
 
     @property
     def complete_until(self) -> int | None:
-        """Of a live table: all hours before this one are here."""
+        """Of a live table: all hours before this one are present. Seconds since 1970 UTC."""
         return self._manifests[-1].complete_until
 
     @property
@@ -115,12 +128,19 @@ class Table:
             yield from manifest.segment.hours
 
     def batch_sizes(self) -> dict[int, int]:
-        """How many minibatches there are of each number of examples."""
+        """The number of minibatches of each size, by number of examples."""
         counts: Counter[int] = Counter()
         for manifest in self._manifests:
             for entry in manifest.segment.files:
                 counts.update(self._file(manifest, entry).minibatches["num_examples"].tolist())
         return dict(counts)
+
+    def column_bytes(self) -> dict[str, int]:
+        """How many bytes the cells of each column take in the files."""
+        sizes: Counter[str] = Counter()
+        for manifest in self._manifests:
+            sizes.update(manifest.segment.column_bytes)
+        return {name: sizes[name] for name in self.columns}
 
     def read(
         self,
@@ -129,13 +149,13 @@ class Table:
         stop: int | None = None,
         options: ReadOptions = ReadOptions(),
     ) -> TableReader:
-        """The minibatches [start, stop) as records, in order.
+        """Read the minibatches [start, stop) as records, in order.
 
         Args:
-            columns: The columns to read, all by default; no byte of others is touched.
+            columns: The columns to read, all by default. No byte of other columns is touched.
             start: The first minibatch.
             stop: The one after the last, the table's end by default.
-            options: Threads and memory; chosen from the machine by default.
+            options: Threads and memory, chosen from the machine by default.
 
         Returns:
             An iterator of `Record`. Close it, or read to its end.
@@ -145,8 +165,8 @@ class Table:
             BadInput: The table does not have these minibatches.
 
         Example:
-            >>> for record in open_table("clicks").read(["BannerText", "IsClick"]):
-            ...     record["BannerText"].data, record["BannerText"].data_len, record["IsClick"]
+            >>> [record["user"].data.tolist() for record in samovar.open_table("clicks").read(["user"])]
+            [[124, 456], [124, 789]]
         """
         wanted = self._find(self.columns if columns is None else columns)
         last = self.num_minibatches if stop is None else stop
@@ -168,7 +188,7 @@ class Table:
 
     @property
     def _fits_into_memory(self) -> bool:
-        """Then what was read once is still in the page cache when it is read again."""
+        """If so, what was read once is still in the page cache when it is read again."""
         size = sum(entry.size for manifest in self.manifests for entry in manifest.segment.files)
         return size < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
@@ -184,7 +204,7 @@ class Table:
         columns: Sequence[str] | None = None,
         options: ReadOptions = ReadOptions(),
     ) -> TableReader:
-        """Minibatches in any order, for example a shuffled epoch's. A contiguous range is read as `read` does."""
+        """Read minibatches in any order, for example that of a shuffled epoch. A contiguous range is read by `read`."""
         if isinstance(numbers, range) and numbers.step == 1:
             return self.read(columns, numbers.start, max(numbers.start, numbers.stop), options)
         wanted = self._find(self.columns if columns is None else columns)
@@ -197,7 +217,7 @@ class Table:
         options: ReadOptions = ReadOptions(),
         max_kept_bytes: int | None = None,
     ) -> SharedReader:
-        """For several readers, one ahead of the other: each minibatch is decoded once."""
+        """A reader for several consumers, one ahead of the other, that decodes each minibatch once."""
         wanted = self._find(columns)
         plan = replace(self._plan(options), is_light=False, may_map=False)
 
@@ -284,7 +304,7 @@ class Table:
 
 @dataclass(frozen=True)
 class _FileContents:
-    """What is known of a file's minibatches before they are read."""
+    """What is known about a file's minibatches before they are read."""
 
     file: TableFile
     first: int
@@ -295,7 +315,7 @@ class _FileContents:
     checked: NDArray[np.bool_]
 
     def blocks(self, first: int, last: int, max_bytes: int) -> Iterator[Block]:
-        """Cut so that no block of more than one minibatch fills a quarter of the cache."""
+        """Neighbours in one block; a block of more than one minibatch takes at most a quarter of the cache."""
         while first < last:
             count, size, most = 1, self.sizes[first], min(MINIBATCHES_PER_BLOCK, last - first)
             while count < most and size + self.sizes[first + count] <= max_bytes // 4:
@@ -318,7 +338,7 @@ class _FileContents:
 
 
 def open_table(path: Path | str | Store, version: int | None = None) -> Table:
-    """Open the tensor table in a folder.
+    """Open the tensor table in a directory.
 
     Args:
         path: Its directory, or a store.
@@ -329,10 +349,12 @@ def open_table(path: Path | str | Store, version: int | None = None) -> Table:
 
     Raises:
         NotAResult: There is no table.
+        BadInput: The table has no such version.
 
     Example:
-        >>> table = open_table("clicks")
+        >>> table = samovar.open_table("clicks")
         >>> table.num_minibatches, table.num_examples, table.columns
+        (2, 6, ['user', 'clicked'])
     """
     store = path if isinstance(path, Store) else LocalStore(path)
     if isinstance(store, LocalStore) and not store.root.is_dir():

@@ -1,8 +1,9 @@
-"""Minibatches → the files of one segment. It commits nothing: a segment counts when a manifest names it.
+"""Writes minibatches as the files of one segment. Commits nothing: a segment counts once a manifest names it.
 
 segments/000001/0000.parquet   "PAR1" | row groups of a few minibatches, one page per column | index | footer
-index: i64 hour, u64 number of examples of each minibatch; then u64 offset, u32 size, u32 size in memory of each cell,
-minibatch by minibatch, columns in the schema's order
+
+index   per minibatch: i64 hour, u64 number of examples
+        then per cell: u64 offset, u32 size, u32 size in memory; minibatch by minibatch, columns in the schema's order
 """
 
 from collections import Counter, deque
@@ -25,7 +26,7 @@ from samovar.tables.schema import HOUR, NUM_EXAMPLES, Minibatch, TableSchema
 SEGMENTS = "segments"
 NO_HOUR = -(2**63)  # in the plain column of an offline table
 MAX_MINIBATCH_BYTES = 100_000_000
-MAX_MINIBATCH_MEMORY = 1_000_000_000  # decoded: what a reader can be made to allocate
+MAX_MINIBATCH_MEMORY = 1_000_000_000  # decoded: the most that a file can make a reader allocate
 MINIBATCHES_PER_GROUP = 16
 GROUP_BYTES = 64 << 20
 FILE_BYTES = 1 << 30
@@ -51,7 +52,29 @@ def write_segment(
     compression: Compression = Compression(),
     threads: int = 2,
 ) -> Segment:
-    """Write all minibatches; gives the segment that a manifest may name."""
+    """Write all minibatches as one segment.
+
+    Args:
+        store: The table's directory.
+        schema: Its columns.
+        minibatches: In the order in which they will be read.
+        number: The segment's number, which is the version that adds it.
+        first_row: The number of minibatches in earlier segments.
+        compression: The codec of the cells.
+        threads: How many minibatches are encoded at the same time.
+
+    Returns:
+        The segment, to be named in a manifest.
+
+    Raises:
+        BadInput: A value does not fit its column, or a minibatch is too large.
+
+    Example:
+        >>> schema = TableSchema((ColumnSchema("price", "real", 1, "double"),))
+        >>> minibatches = [Minibatch(None, 2, {"price": np.array([1.5, 2.5], np.float32)})]
+        >>> write_segment(MemoryStore(), schema, minibatches).num_examples
+        2
+    """
     tally = _Tally(first_row)
     files: list[FileEntry] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
@@ -72,7 +95,7 @@ def write_segment(
 
 @dataclass
 class _Tally:
-    """What is counted while minibatches pass."""
+    """Counts of the minibatches written so far."""
 
     first_row: int
     num_rows: int = 0
@@ -100,7 +123,7 @@ def _encode_all(
     pool: ThreadPoolExecutor,
     ahead: int,
 ) -> Iterator[EncodedMinibatch]:
-    """In order, a few of them encoded ahead."""
+    """Encoded minibatches in order; the pool works on a few ahead."""
     waiting: deque[Future[EncodedMinibatch]] = deque()
     for minibatch in minibatches:
         waiting.append(pool.submit(_encode, schema, minibatch, compression))
@@ -112,39 +135,39 @@ def _encode_all(
 
 def _encode(schema: TableSchema, minibatch: Minibatch, compression: Compression) -> EncodedMinibatch:
     cells = [encode_cell(column, minibatch.values[column.name], compression) for column in schema.columns]
-    _check_size(schema, minibatch, list(map(len, cells)), "bytes", MAX_MINIBATCH_BYTES, "every store can hold it")
+    _check_size(schema, minibatch, list(map(len, cells)), "bytes", MAX_MINIBATCH_BYTES)
     in_memory = list(map(decoded_bytes, cells))
-    _check_size(schema, minibatch, in_memory, "bytes of memory", MAX_MINIBATCH_MEMORY, "every reader can hold it")
+    _check_size(schema, minibatch, in_memory, "bytes of memory", MAX_MINIBATCH_MEMORY)
     return EncodedMinibatch(minibatch.hour, minibatch.num_examples, cells)
 
 
-def _check_size(schema: TableSchema, minibatch: Minibatch, sizes: list[int], unit: str, most: int, reason: str) -> None:
-    if sum(sizes) > most:
+def _check_size(schema: TableSchema, minibatch: Minibatch, sizes: list[int], unit: str, limit: int) -> None:
+    if sum(sizes) > limit:
         by_size = sorted(zip(schema.names, sizes, strict=True), key=lambda item: -item[1])
         largest = ", ".join(f"{name} {size:,}" for name, size in by_size[:5])
         raise BadInput(
-            f"a minibatch of {minibatch.num_examples} examples takes {sum(sizes):,} {unit}; expected at most "
-            f"{most:,}, so that {reason}; the largest columns: {largest}: make batch_size smaller"
+            f"a minibatch of {minibatch.num_examples} examples takes {sum(sizes):,} {unit}, more than the limit of "
+            f"{limit:,}. Choose a smaller batch_size. Largest columns: {largest}"
         )
 
 
 def _cut_files(minibatches: Iterator[EncodedMinibatch], num_columns: int) -> Iterator[Iterator[list[EncodedMinibatch]]]:
-    """Row groups of a file, file after file; the caller exhausts one before it asks for the next."""
+    """The row groups of one file after the other; the caller exhausts a file before it asks for the next."""
     groups = _cut_groups(minibatches)
     first = next(groups, None)
     while first is not None:
         left: list[list[EncodedMinibatch]] = []
-        yield _one_file(first, groups, num_columns, left)
+        yield _fill_file(first, groups, num_columns, left)
         first = left[0] if left else None
 
 
-def _one_file(
+def _fill_file(
     first: list[EncodedMinibatch],
     groups: Iterator[list[EncodedMinibatch]],
     num_columns: int,
     left: list[list[EncodedMinibatch]],
 ) -> Iterator[list[EncodedMinibatch]]:
-    """Groups until the file is full; the one that does not fit any more is put into `left`."""
+    """Groups until the file is full; the first that no longer fits is put into `left`."""
     num_chunks = size = 0
     group: list[EncodedMinibatch] | None = first
     while group is not None:
@@ -183,7 +206,7 @@ def _write_file(
     footer = Footer(columns)
     hours, cells = [], []
     with CheckedWriter(store, path) as writer:
-        file = _Position(writer)
+        file = _CountingWriter(writer)
         file.write(MAGIC)
         for group in groups:
             for minibatch in group:
@@ -191,30 +214,30 @@ def _write_file(
                 hours.append((_plain_hour(minibatch), minibatch.num_examples))
             cells.append(_write_group(file, group, columns, footer))
         index = np.array(hours, MINIBATCH_INDEX).tobytes() + np.concatenate(cells).tobytes()
-        file.write(bytes(-file.at % 8))
-        index_at = file.at
+        file.write(bytes(-file.position % 8))
+        index_at = file.position
         file.write(index)
         file.write(footer.to_bytes())
     record = writer.record
     return FileEntry(path, record.size, record.checksum, footer.num_rows, index_at, f"{hash_bytes(index):016x}")
 
 
-class _Position:
-    """A writer that knows how far it is."""
+class _CountingWriter:
+    """A writer that knows its position in the file."""
 
     def __init__(self, writer: CheckedWriter) -> None:
         self._writer = writer
-        self.at = 0
+        self.position = 0
 
     def write(self, data: bytes) -> None:
         self._writer.write(data)
-        self.at += len(data)
+        self.position += len(data)
 
 
 def _write_group(
-    file: _Position, group: list[EncodedMinibatch], columns: list[Column], footer: Footer
+    file: _CountingWriter, group: list[EncodedMinibatch], columns: list[Column], footer: Footer
 ) -> NDArray[np.void]:
-    """One row group; gives the index of its cells."""
+    """Write one row group; return the index of its cells."""
     index = np.empty((len(group), len(columns) - 2), CELL_INDEX)
     chunks = [
         _write_numbers(file, columns[0], [_plain_hour(minibatch) for minibatch in group]),
@@ -235,16 +258,18 @@ def _plain_hour(minibatch: EncodedMinibatch) -> int:
     return NO_HOUR if minibatch.hour is None else minibatch.hour
 
 
-def _write_numbers(file: _Position, column: Column, values: list[int]) -> Chunk:
+def _write_numbers(file: _CountingWriter, column: Column, values: list[int]) -> Chunk:
     page = np.array(values, np.int64).tobytes()
-    start = file.at
+    start = file.position
     file.write(page_header(len(page), len(values)) + page)
-    return Chunk(column, start, file.at - start, len(values))
+    return Chunk(column, start, file.position - start, len(values))
 
 
-def _write_cells(file: _Position, column: Column, cells: list[bytes]) -> tuple[Chunk, list[int], list[int]]:
-    """A page of cells. Their padding depends on the length of the header before them, and that, a little, on them."""
-    start = file.at
+def _write_cells(file: _CountingWriter, column: Column, cells: list[bytes]) -> tuple[Chunk, list[int], list[int]]:
+    """Write a page of cells; return its chunk and the offset and size of each cell.
+
+    The padding of the cells depends on the length of the page's header, and that length on the padding."""
+    start = file.position
     header_bytes = len(page_header(sum(map(len, cells)) + 8 * len(cells) + 4 * len(cells), len(cells)))
     has_grown = False
     while True:
@@ -258,12 +283,12 @@ def _write_cells(file: _Position, column: Column, cells: list[bytes]) -> tuple[C
         if len(header) == header_bytes:
             break
         if has_grown and len(header) < header_bytes:
-            # A longer header makes the padding shorter, and that the header: neither length fits. The page begins a
+            # A longer header shortens the padding, which shortens the header: neither length fits. The page starts a
             # little later instead, so that its cells stay where the longer header would put them.
             file.write(bytes(header_bytes - len(header)))
-            start = file.at
+            start = file.position
             break
         has_grown = len(header) > header_bytes
         header_bytes = len(header)
     file.write(header + b"".join(len(cell).to_bytes(4, "little") + cell for cell in placed))
-    return Chunk(column, start, file.at - start, len(cells)), offsets, [len(cell) for cell in placed]
+    return Chunk(column, start, file.position - start, len(cells)), offsets, [len(cell) for cell in placed]

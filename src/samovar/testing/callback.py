@@ -1,4 +1,4 @@
-"""What every callback must do. A new one passes by providing the fixture `make_callback`."""
+"""The contract of callbacks: a subclass of `CallbackContract` tests a callback of yours."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,19 @@ import torch
 
 from samovar.results.arrays import as_array
 from samovar.results.state import decode_tree, encode_tree
-from samovar.runner import Callback, Learner, ListStream, Loader, MinibatchWorkerPool, Run, Runner
-from samovar.runner.uri import Uri, UriList
+from samovar.runner import (
+    Callback,
+    Learner,
+    ListStream,
+    Loader,
+    MinibatchRecord,
+    MinibatchWorkerPool,
+    Run,
+    Runner,
+    Uri,
+    UriList,
+)
 from samovar.seeds import set_seed
-from samovar.tables import Record
 
 NUM_URIS = 5
 
@@ -27,38 +36,42 @@ class _Linear(torch.nn.Module):
 
 
 def make_learner() -> Learner:
-    """A small linear model. Its optimizer has momentum, so it has a state."""
+    """A small linear model; its optimizer has momentum, and so a state."""
     model = _Linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return Learner(model, optimizer, lambda output, targets: torch.nn.functional.mse_loss(output, targets["y"]))
 
 
 def make_uris() -> UriList:
-    """Hours of two minibatches each, and one empty hour."""
-    records: list[Record] = []
+    """Five hours of two minibatches each, except one without data."""
+    minibatches: list[MinibatchRecord] = []
     uris = []
     for number in range(NUM_URIS):
         count = 0 if number == 2 else 2
-        first = len(records)
+        first = len(minibatches)
         for _ in range(count):
-            x = torch.arange(12, dtype=torch.float32).reshape(4, 3) / (10 + len(records))
-            records.append(Record({"x": x, "y": x.sum(1)}, len(records), number * 3600, 4))
+            x = torch.arange(12, dtype=torch.float32).reshape(4, 3) / (10 + len(minibatches))
+            minibatches.append(MinibatchRecord({"x": x}, {"y": x.sum(1)}, {}, 4, len(minibatches), number * 3600))
         uris.append((number, first, count))
-    stream = ListStream(records)
+    stream = ListStream(minibatches)
     return UriList([Uri(n, f"hour {n}", stream, first, count, n, hour=n * 3600) for n, first, count in uris])
 
 
 class CallbackContract:
-    """The contract of callbacks: subclass it and provide the fixture `make_callback`.
+    """What every callback must guarantee, so that runs can be watched, killed and resumed.
+
+    Subclass it and provide the fixture `make_callback`, which returns a function that makes a new callback.
 
     Example:
-        >>> class TestMyCallback(CallbackContract):
+        >>> class TestWeightNorm(CallbackContract):
         ...     @pytest.fixture
         ...     def make_callback(self):
-        ...         return MyCallback
+        ...         return WeightNorm
     """
 
-    def test_it_does_not_change_the_model_that_a_run_makes(self, make_callback: Callable[[], Callback]) -> None:
+    def test_a_run_with_it_ends_with_the_same_model_as_a_run_without(
+        self, make_callback: Callable[[], Callback]
+    ) -> None:
         alone, watched = _train([]), _train([make_callback()])
         for name, weights in alone.model.state_dict().items():
             assert torch.equal(weights, watched.model.state_dict()[name])
@@ -70,12 +83,12 @@ class CallbackContract:
         other.load_state_dict(_through_snapshot(state))
         assert repr(dict(other.state_dict())) == repr(state)
 
-    @pytest.mark.parametrize("cut", range(1, NUM_URIS))
-    def test_a_run_resumed_anywhere_ends_in_the_same_state(
-        self, make_callback: Callable[[], Callback], cut: int
+    @pytest.mark.parametrize("num_done", range(1, NUM_URIS))
+    def test_a_run_resumed_anywhere_ends_with_the_same_state(
+        self, make_callback: Callable[[], Callback], num_done: int
     ) -> None:
         straight = _train([make_callback()])
-        first = _train([make_callback()], stop=cut)
+        first = _train([make_callback()], stop=num_done)
         second = _train([make_callback()], state=_through_snapshot(first.state_dict()))
         assert repr(_arrays_as_bytes(second.state_dict())) == repr(_arrays_as_bytes(straight.state_dict()))
 
@@ -87,7 +100,7 @@ def _train(callbacks: list[Callback], stop: int = NUM_URIS, state: Any = None) -
     run = Run(learner, pool.settings.policies, callbacks)
     if state is not None:
         run.load_state_dict(state)
-    Runner(pool, Loader(["x"], ["y"]), callbacks).run(run, UriList(make_uris().uris[:stop]))
+    Runner(pool, Loader(), callbacks).run(run, UriList(make_uris().uris[:stop]))
     return run
 
 

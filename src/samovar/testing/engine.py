@@ -1,4 +1,4 @@
-"""What every brewing engine must do. A new engine passes by giving the fixture `engine`."""
+"""What every brewing engine must do. A new engine passes by providing the fixture `engine`."""
 
 import gzip
 import json
@@ -11,9 +11,10 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
 
+from samovar.brewing.clock import Clock
 from samovar.brewing.engines import Engine, Query
-from samovar.brewing.order import DATE, FILE, GRANULAR, ROW, Clock, Order
-from samovar.brewing.sources import find_source
+from samovar.brewing.order import DATE, GRANULAR, Order
+from samovar.brewing.sources import FILE, ROW, find_source, scan
 from samovar.errors import BadInput
 from samovar.native import hash_bytes
 from samovar.seeds import derive
@@ -35,20 +36,20 @@ def rows_of(engine: Engine, query: Query) -> list[dict[str, Any]]:
     return [row for batch in engine.sorted(query) for row in batch.to_pylist()]
 
 
-def make_query(engine: Engine, source: Any, order: Order, **options: Any) -> Query:
-    found = find_source(source)
-    schema = engine.scan_schema(found)
-    columns = options.pop("columns", tuple(schema.names))
-    return Query(found, schema, columns, order, **options)
+def make_query(source: Any, order: Order, **options: Any) -> Query:
+    """A query for all columns of a source, unless `columns` names some."""
+    scanned = scan(find_source(source))
+    columns = options.pop("columns", tuple(scanned.schema.names))
+    return Query(scanned.source, scanned.schema, columns, order, **options)
 
 
 class EngineContract:
-    """Subclass it and give the fixture `engine`."""
+    """Subclass it and provide the fixture `engine`."""
 
     def test_without_a_key_rows_come_in_the_order_of_files_and_rows(self, engine: Engine, tmp_path: Path) -> None:
         for name, numbers in (("b", [5, 1]), ("a", [3, 4])):
             parquet.write_table(pa.table({"x": numbers}), tmp_path / f"{name}.parquet")
-        query = make_query(engine, str(tmp_path / "*.parquet"), Order(is_online=False))
+        query = make_query(str(tmp_path / "*.parquet"), Order(is_online=False))
         assert rows_of(engine, query) == [
             {"x": 3, FILE: 0, ROW: 0},
             {"x": 4, FILE: 0, ROW: 1},
@@ -58,10 +59,8 @@ class EngineContract:
 
     def test_online_rows_are_sorted_by_granule_then_date_or_pivot(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(ROWS, tmp_path / "rows.parquet")
-        by_date = make_query(engine, tmp_path / "rows.parquet", Order(is_online=True), clock=Clock("time"))
-        by_pivot = make_query(
-            engine, tmp_path / "rows.parquet", Order(is_online=True, pivot="group"), clock=Clock("time")
-        )
+        by_date = make_query(tmp_path / "rows.parquet", Order(is_online=True), clock=Clock("time"))
+        by_pivot = make_query(tmp_path / "rows.parquet", Order(is_online=True, pivot="group"), clock=Clock("time"))
         assert [row[ROW] for row in rows_of(engine, by_date)] == [3, 1, 2, 0, 4]
         assert [row[ROW] for row in rows_of(engine, by_pivot)] == [3, 2, 1, 0, 4]
         dates = [(row[DATE] - NOON, row[GRANULAR] - NOON) for row in rows_of(engine, by_date)]
@@ -69,7 +68,7 @@ class EngineContract:
 
     def test_every_value_survives_and_has_the_scanned_type(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(ROWS, tmp_path / "rows.parquet")
-        query = make_query(engine, tmp_path / "rows.parquet", Order(is_online=False))
+        query = make_query(tmp_path / "rows.parquet", Order(is_online=False))
         (batch,) = engine.sorted(query)
         assert batch.select(ROWS.schema.names).to_pylist() == ROWS.to_pylist()
         assert [str(field.type) for field in batch.schema][:5] == [
@@ -85,7 +84,7 @@ class EngineContract:
         csv.write_csv(table, tmp_path / "4.csv")
         with gzip.open(tmp_path / "5.jsonl.gz", "wt") as file:
             file.write(lines)
-        query = make_query(engine, str(tmp_path / "*"), Order(is_online=False, pivot="group"))
+        query = make_query(str(tmp_path / "*"), Order(is_online=False, pivot="group"))
         expected = sorted(((row["group"], file, number, row["word"]) for file in range(5)
                            for number, row in enumerate(table.to_pylist())), key=lambda row: row[:3])  # fmt: skip
         found = [(row["group"], row[FILE], row[ROW], row["word"]) for row in rows_of(engine, query)]
@@ -96,7 +95,7 @@ class EngineContract:
         numbers = [LARGEST, 0, 2**63, 2**53 + 1, None]
         path = tmp_path / f"rows.{suffix}"
         write_numbers(path, {"unsigned": numbers, "signed": [-(2**63), 2**63 - 1, -1, None, 5]})
-        query = make_query(engine, path, Order(is_online=False))
+        query = make_query(path, Order(is_online=False))
         assert query.schema.field("unsigned").type == pa.uint64()
         assert query.schema.field("signed").type == pa.int64()
         assert [row["unsigned"] for row in rows_of(engine, query)] == numbers
@@ -106,26 +105,26 @@ class EngineContract:
         times = [NOON - 1, NOON, None, NOON + 3599, NOON + 3600]
         parquet.write_table(pa.table({"time": times}), tmp_path / "rows.parquet")
         clock = Clock("time", start=NOON, stop=NOON + 3600)
-        query = make_query(engine, tmp_path / "rows.parquet", Order(is_online=True), clock=clock)
+        query = make_query(tmp_path / "rows.parquet", Order(is_online=True), clock=clock)
         assert [row[ROW] for row in rows_of(engine, query)] == [2, 1, 3]
 
-    def test_a_time_that_cannot_be_read_is_our_error(self, engine: Engine, tmp_path: Path) -> None:
+    def test_a_time_that_cannot_be_parsed_is_our_error(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(pa.table({"time": ["yesterday"]}), tmp_path / "rows.parquet")
-        query = make_query(engine, tmp_path / "rows.parquet", Order(is_online=True), clock=Clock("time"))
-        with pytest.raises(BadInput, match="time_field: column 'time' has a text that is no time"):
+        query = make_query(tmp_path / "rows.parquet", Order(is_online=True), clock=Clock("time"))
+        with pytest.raises(BadInput, match="time_field: column 'time' has a text that is not an ISO time"):
             rows_of(engine, query)
 
-    def test_names_that_only_case_tells_apart_are_two_columns(self, engine: Engine, tmp_path: Path) -> None:
+    def test_names_that_differ_only_in_case_are_two_columns(self, engine: Engine, tmp_path: Path) -> None:
         columns = {"id": [2, 1], "ID": ["b", "a"], "file_row_number": [7, 8], "Filename": [5, 6], 'a "b"': [3, 4]}
         parquet.write_table(pa.table(columns), tmp_path / "rows [1].parquet")
-        query = make_query(engine, tmp_path / "rows [1].parquet", Order(is_online=False, pivot="ID"))
+        query = make_query(tmp_path / "rows [1].parquet", Order(is_online=False, pivot="ID"))
         rows = pa.table(columns).to_pylist()
         assert rows_of(engine, query) == [{**rows[1], FILE: 0, ROW: 1}, {**rows[0], FILE: 0, ROW: 0}]
 
-    def test_a_shuffle_is_a_permutation_that_the_seed_alone_decides(self, engine: Engine, tmp_path: Path) -> None:
+    def test_a_shuffle_is_a_permutation_that_depends_on_the_seed_only(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(pa.table({"x": range(100)}), tmp_path / "rows.parquet")
         order = Order(is_online=False, is_shuffled=True)
-        query = make_query(engine, tmp_path / "rows.parquet", order, shuffle_seed=1)
+        query = make_query(tmp_path / "rows.parquet", order, shuffle_seed=1)
         found = [row["x"] for row in rows_of(engine, query)]
         seed = derive(1, "shuffle")
         assert found == sorted(range(100), key=lambda row: hash_bytes(row.to_bytes(8, "little"), seed))
@@ -133,14 +132,14 @@ class EngineContract:
     def test_a_shuffle_with_a_pivot_keeps_groups_together(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(pa.table({"x": list("bacbab")}), tmp_path / "rows.parquet")
         order = Order(is_online=False, pivot="x", is_shuffled=True)
-        query = make_query(engine, tmp_path / "rows.parquet", order, shuffle_seed=1)
+        query = make_query(tmp_path / "rows.parquet", order, shuffle_seed=1)
         groups = sorted("abc", key=lambda word: hash_bytes(word.encode(), derive(1, "shuffle")))
         expected = [(word, row) for word in groups for row, other in enumerate("bacbab") if other == word]
         assert [(row["x"], row[ROW]) for row in rows_of(engine, query)] == expected
 
 
 def write_numbers(path: Path, columns: dict[str, list[int | None]]) -> None:
-    """Integers in whatever format the name asks for."""
+    """Integers in the format that the suffix names."""
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if path.suffix == ".csv":
         lines = [",".join(columns), *(",".join("" if v is None else str(v) for v in row.values()) for row in rows)]

@@ -1,5 +1,5 @@
-"""PytorchTrainer: a data set and a net builder, one call. A facade over the one loop; knows no tables, no
-recipes and no command line."""
+"""PytorchTrainer: a data set, a net builder and one call. A facade over the one loop; knows no tables, recipes or
+command line."""
 
 from samovar.trainer.criteria import Criterion, MixedCriterion
 from samovar.trainer.lookahead import Lookahead

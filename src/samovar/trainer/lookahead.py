@@ -1,4 +1,4 @@
-"""Optimizers around optimizers: Lookahead, and clipping of gradients. Knows no nets."""
+"""Optimizers around optimizers: Lookahead and gradient clipping. Knows no nets."""
 
 from typing import Any
 
@@ -9,15 +9,37 @@ from samovar.runner.learner import Optimizer
 
 
 class Lookahead:
-    """Every `num_steps` steps of the inner optimizer the slow weights go a part of the way to the fast ones, which
-    start again from there."""
+    """Averages the path of another optimizer: k steps forward, one step back (Zhang et al., 2019).
+
+    The inner optimizer moves the weights of the net, the fast weights. After every `num_steps` steps the slow weights
+    move a part of the way towards them, and the fast weights restart from there.
+
+    Args:
+        optimizer: The inner optimizer.
+        num_steps: Steps of the inner optimizer per step of the slow weights.
+        part: How far the slow weights move, above 0 and up to 1; with 1, Lookahead changes nothing.
+
+    Raises:
+        BadInput: An argument is out of range.
+
+    Example:
+        ```python
+        import torch
+        from samovar.trainer import Lookahead
+
+        net = torch.nn.Linear(3, 1)
+        optimizer = Lookahead(torch.optim.RAdam(net.parameters(), lr=1e-3))
+        optimizer.zero_grad()
+        net(torch.randn(8, 3)).square().mean().backward()
+        optimizer.step()
+        ```
+    """
 
     def __init__(self, optimizer: torch.optim.Optimizer, num_steps: int = 5, part: float = 0.5) -> None:
-        if num_steps < 1 or not 0 < part <= 1:
-            raise BadInput(
-                f"Lookahead: num_steps is {num_steps} and part is {part}; expected at least 1, and above 0 up to 1: "
-                "change the arguments"
-            )
+        if num_steps < 1:
+            raise BadInput(f"num_steps must be at least 1, got {num_steps}")
+        if not 0 < part <= 1:
+            raise BadInput(f"part must be above 0 and at most 1, got {part}")
         self.optimizer = optimizer
         self._num_steps = num_steps
         self._part = part
@@ -48,7 +70,7 @@ class Lookahead:
         self.optimizer.zero_grad()
 
     def reset(self) -> None:
-        """As if it were new: the slow weights begin at the fast ones."""
+        """Forget all state, as if it were new: the slow weights start at the fast ones."""
         self.optimizer.state.clear()
         self._count = 0
         self._slow = [each.detach().clone() for each in self._fast()]
@@ -64,8 +86,8 @@ class Lookahead:
                 mine.copy_(saved)
 
 
-class Clipped:
-    """Scales the gradients down to a norm before each step of the inner optimizer."""
+class GradientClipping:
+    """Scales gradients down to a norm before each step of the inner optimizer."""
 
     def __init__(self, optimizer: Optimizer, max_norm: float) -> None:
         self.optimizer = optimizer
@@ -73,8 +95,8 @@ class Clipped:
         self.param_groups = optimizer.param_groups
 
     def step(self) -> None:
-        every = [each for group in self.optimizer.param_groups for each in group["params"]]
-        torch.nn.utils.clip_grad_norm_(every, self._max_norm)
+        parameters = [each for group in self.optimizer.param_groups for each in group["params"]]
+        torch.nn.utils.clip_grad_norm_(parameters, self._max_norm)
         self.optimizer.step()
 
     def zero_grad(self) -> None:

@@ -1,4 +1,4 @@
-"""`<name>.pt`: weights of a net, and what turns its outputs into predictions. Weights and JSON, no code."""
+"""`<name>.pt`: the weights of a net, and what turns its outputs into predictions. Weights and JSON, no code."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,10 +19,15 @@ KIND = "PytorchTrainer"
 class NetFile:
     weights: Mapping[str, torch.Tensor]
     build_args: Any
-    """None when they are not plain data."""
+    """None if they are not plain data."""
     criterion: Mapping[str, Any]
     epoch: int
     loss: float
+
+
+def net_path(name: str | Path) -> Path:
+    path = Path(name).expanduser()
+    return path.with_name(f"{path.name}.pt")
 
 
 def write_net(path: Path, net: NetFile) -> None:
@@ -40,17 +45,12 @@ def write_net(path: Path, net: NetFile) -> None:
 def read_net(path: Path) -> NetFile:
     tree = load_tree(path)
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
-        raise NotAResult(f"{path}: is another file of Samovar; expected a net of {KIND}: check the name")
+        raise NotAResult(f"{path}: not a net of {KIND}, but another file of Samovar")
     return NetFile(tree["weights"], tree["build_args"], tree["criterion"], tree["epoch"], tree["loss"])
 
 
-def path_of(name: str | Path) -> Path:
-    path = Path(name).expanduser()
-    return path.with_name(f"{path.name}.pt")
-
-
-def plain(value: Any) -> Any:
-    """Arguments as a state tree keeps them, exactly; None when it cannot."""
+def as_plain_data(value: Any) -> Any:
+    """Arguments as a state tree keeps them, exactly; None if it cannot."""
     if value is None:
         return []
     try:
@@ -63,31 +63,31 @@ def plain(value: Any) -> Any:
 def describe_criterion(criterion: Any) -> dict[str, Any]:
     if type(criterion) is MixedCriterion:
         return {"kind": "mixed", "state": criterion.state_dict()}
-    ask = getattr(criterion, "state_dict", None)
-    return {"kind": "own", "name": type(criterion).__qualname__, "state": None if ask is None else dict(ask())}
+    get_state = getattr(criterion, "state_dict", None)
+    state = None if get_state is None else dict(get_state())
+    return {"kind": "own", "name": type(criterion).__qualname__, "state": state}
 
 
 def restore_criterion(path: Path, saved: Mapping[str, Any], given: Any) -> Any:
-    """The mixed one is made from the file; one's own has to be given."""
+    """`MixedCriterion` is rebuilt from the file; any other has to be given."""
     if saved["kind"] == "mixed" and given is None:
         criterion = MixedCriterion()
         criterion.load_state_dict(saved["state"])
         return criterion
     if given is None:
         raise BadInput(
-            f"{path}: was trained with a criterion of your own, {saved['name']}; expected it again, no code is "
-            "found by a name in a file: give load(…, criterion=…)"
+            f"{path}: was trained with your own criterion {saved['name']}, and files hold no code. "
+            "Pass it: load(…, criterion=…)"
         )
     if saved.get("state") is not None and hasattr(given, "load_state_dict"):
         given.load_state_dict(saved["state"])
     return given
 
 
-def load_weights(net: torch.nn.Module, weights: Mapping[str, torch.Tensor], where: str) -> None:
+def load_weights(net: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: str) -> None:
     try:
         net.load_state_dict(OrderedDict(weights))
     except RuntimeError as error:
         raise BadInput(
-            f"{where}: its weights do not fit the net that the builder makes ({error}); expected the same net: give "
-            "the builder and the arguments that it was trained with"
+            f"{source}: the weights do not fit the net: {error}. Use the builder and arguments it was trained with"
         ) from error

@@ -1,4 +1,4 @@
-"""What came of a training: the history of its epochs, a report for people, a picture of the curve."""
+"""What a training achieved: the history of its epochs, a report for people, and the learning curve."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,35 @@ from samovar.runner import Callback, Run
 
 @dataclass(frozen=True)
 class Report:
+    """What `PytorchTrainer.train` returns. Print it for a summary.
+
+    Attributes:
+        name: The name given to `train`; the best net is in `<name>.pt`.
+        history: One mapping per epoch: `epoch`, `train_loss`, `valid_loss`, `rate` (the learning rate) and `event`
+            (`progress`, `wait`, `cut`, `restart` or `stop`).
+        best_epoch: The epoch with the lowest validation loss, from 0.
+        best_loss: That loss.
+        averaged_loss: The validation loss of the average of the best nets; None if nets were not averaged.
+        num_averaged: How many nets are in the average.
+        end_reason: Why the training ended early; None if it did not.
+        directory: The result directory, with logs and the learning curve.
+
+    Example:
+        ```python
+        import numpy as np
+        import torch
+        from samovar import PytorchTrainer
+        from samovar.data import ArrayDataset
+
+        x = np.random.randn(200, 3)
+        trainer = PytorchTrainer(torch.nn.Linear, [3, 1])
+        report = trainer.train(ArrayDataset(x, x.sum(1, keepdims=True)), "sum", n_epochs=5)
+        print(report.best_loss, [row["valid_loss"] for row in report.history])
+        ```
+    """
+
     name: str
     history: Sequence[Mapping[str, Any]]
-    """An entry an epoch: epoch, train_loss, valid_loss, rate, event."""
     best_epoch: int
     best_loss: float
     averaged_loss: float | None
@@ -38,21 +64,23 @@ class Report:
 
 
 class History(Callback):
-    """Remembers each epoch. Comes after the plateau, whose verdict it notes."""
+    """Remembers each epoch. Must come after the plateau, whose verdict it records.
+
+    Snapshots hold the state of this callback by the name of the class."""
 
     def __init__(self, rate: Callable[[], float], loss: Callable[[], float | None], plateau: Plateau) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._rate_of = rate
-        self._loss_of = loss
+        self._get_rate = rate
+        self._get_loss = loss
         self._plateau = plateau
         self._rate = 0.0
 
     def on_uri_begin(self, run: Run) -> None:
-        self._rate = self._rate_of()
+        self._rate = self._get_rate()
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None
-        row = {"epoch": run.uri.epoch, "train_loss": run.mean_loss, "valid_loss": self._loss_of(), "rate": self._rate}
+        row = {"epoch": run.uri.epoch, "train_loss": run.mean_loss, "valid_loss": self._get_loss(), "rate": self._rate}
         self.rows.append({**row, "event": self._plateau.verdict})
 
     def state_dict(self) -> Mapping[str, Any]:
@@ -63,7 +91,7 @@ class History(Callback):
 
 
 class EpochLines(Callback):
-    """A line an epoch, for people."""
+    """Prints one line per epoch."""
 
     def __init__(self, history: History, num_epochs: int, console: Console) -> None:
         self._history = history
@@ -79,7 +107,7 @@ class EpochLines(Callback):
 
 
 def draw_curve(history: Sequence[Mapping[str, Any]], title: str) -> bytes:
-    """The learning curve as PNG."""
+    """Draw the learning curve as a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

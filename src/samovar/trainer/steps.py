@@ -1,11 +1,8 @@
-"""A net and a criterion as the loop takes them: the learner, and the step that only judges.
-
-Minibatches of a data set as the loop reads them: made here, or by other processes. Knows no epochs.
-
-Applying a net to a stream: the same loop with another step.
+"""A data set, a net and a criterion as the loop takes them: the stream, the learner, the steps that validate and
+predict. Knows no epochs.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -22,19 +19,21 @@ from samovar.data.batches import Batch
 from samovar.errors import BadInput
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, Run, Runner, Stream, Uri
 from samovar.runner.step import PredictStep, frozen
-from samovar.runner.stream import Records
+from samovar.runner.stream import Minibatches
 from samovar.runner.uri import UriList
 from samovar.seeds import torch_generator
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetStream(Stream):
+    """The minibatches of a data set, made in this process or by workers."""
+
     maker: BatchMaker
     order: torch.Tensor
-    """The examples, one after the other."""
+    """Indices of the examples, one after another."""
     batch_size: int
     first_number: int
-    """What its first minibatch is in the whole run."""
+    """The number of its first minibatch in the whole run."""
     n_workers: int
     device: torch.device
 
@@ -42,14 +41,14 @@ class DatasetStream(Stream):
     def num_batches(self) -> int:
         return -(-len(self.order) // self.batch_size)
 
-    def open(self, first: int, columns: Sequence[str]) -> Records:
-        # Arrays lie in memory: to send them between processes would only cost.
-        is_alone = self.n_workers == 0 or self.maker.is_array
-        batches = self._made_here(first) if is_alone else self._made_elsewhere(first)
+    def open(self, first: int) -> Minibatches:
+        # Slicing an array is faster than sending it between processes.
+        is_local = self.n_workers == 0 or self.maker.is_array
+        batches = self._make_here(first) if is_local else self._make_in_workers(first)
         for number, batch in enumerate(batches, first):
             yield self._record(batch, number)
 
-    def _made_here(self, first: int) -> Iterator[Batch]:
+    def _make_here(self, first: int) -> Iterator[Batch]:
         for number in range(first, self.num_batches):
             yield self.make(number)
 
@@ -57,14 +56,14 @@ class DatasetStream(Stream):
         start = number * self.batch_size
         return self.maker.make(self.first_number + number, self.order[start : start + self.batch_size])
 
-    def _made_elsewhere(self, first: int) -> Iterator[Batch]:
+    def _make_in_workers(self, first: int) -> Iterator[Batch]:
         loader: DataLoader[Any] = DataLoader(
-            _Numbered(self),
+            _BatchesByNumber(self),
             batch_size=None,
             sampler=range(first, self.num_batches),
             num_workers=self.n_workers,
-            collate_fn=_as_it_is,
-            generator=torch_generator(self.maker.seed, "workers"),  # else it draws from the model's generator
+            collate_fn=_identity,
+            generator=torch_generator(self.maker.seed, "workers"),  # the default is the generator that the model uses
         )
         yield from loader
 
@@ -74,8 +73,8 @@ class DatasetStream(Stream):
         return MinibatchRecord(inputs, targets, num_examples=batch.num_examples, number=number)
 
 
-class _Numbered(Dataset[Any]):
-    """Its items are whole minibatches."""
+class _BatchesByNumber(Dataset[Any]):
+    """A data set for workers whose items are whole minibatches."""
 
     def __init__(self, stream: DatasetStream) -> None:
         self._stream = stream
@@ -84,7 +83,7 @@ class _Numbered(Dataset[Any]):
         return self._stream.make(number)
 
 
-def _as_it_is(batch: Any) -> Any:
+def _identity(batch: Any) -> Any:
     return batch
 
 
@@ -96,8 +95,8 @@ def _move(value: Any, device: torch.device) -> Any:
     return value
 
 
-class NetOfInputs(torch.nn.Module):
-    """Calls a net with its inputs one after the other."""
+class PositionalNet(torch.nn.Module):
+    """Calls a net with the inputs as positional arguments. Snapshots hold its weights by the names `net.…`."""
 
     def __init__(self, net: torch.nn.Module) -> None:
         super().__init__()
@@ -108,7 +107,7 @@ class NetOfInputs(torch.nn.Module):
 
 
 class CriterionLoss:
-    """A criterion as the loss of a learner; its state goes into snapshots."""
+    """A criterion as the loss of a learner. Its state, if it has one, goes into snapshots."""
 
     def __init__(self, criterion: Any) -> None:
         self.criterion = criterion
@@ -118,8 +117,8 @@ class CriterionLoss:
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        ask = getattr(self.criterion, "state_dict", None)
-        return {} if ask is None else dict(ask())
+        get_state = getattr(self.criterion, "state_dict", None)
+        return {} if get_state is None else dict(get_state())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state:
@@ -127,13 +126,13 @@ class CriterionLoss:
 
 
 class ValidationStep:
-    """The unscaled loss of each minibatch; nothing is learned."""
+    """Measures the unscaled loss of each minibatch without training."""
 
     def __init__(self, learner: Learner) -> None:
         self._learner = learner
 
     def begin(self, uri: Uri) -> None:
-        """A frozen net does not count."""
+        """Nothing to prepare: the net is frozen."""
 
     def run(self, record: MinibatchRecord) -> float:
         with torch.no_grad():
@@ -141,18 +140,18 @@ class ValidationStep:
             return float(self._learner.loss(output, record.targets, unscaled=True))
 
     def drain(self) -> None:
-        """Nothing is in flight."""
+        """A step is complete when it returns."""
 
 
 class Validation(Callback):
-    """After each epoch, the loss of the held-out part; the same loop with another step."""
+    """Measures the loss of the validation part after each epoch, in the same loop with another step."""
 
     def __init__(self, learner: Learner, stream_of: Callable[[int], Stream], seed: int) -> None:
         self._learner = learner
         self._stream_of = stream_of
         self._seed = seed
         self.loss: float | None = None
-        """Of the last epoch."""
+        """The loss after the last epoch."""
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None
@@ -162,37 +161,38 @@ class Validation(Callback):
 
     def measure(self, epoch: int) -> float | None:
         stream = self._stream_of(epoch)
-        judged = Run(self._learner, {})
+        validation = Run(self._learner, {})
         uri = Uri(0, f"validation of epoch {epoch}", stream, 0, stream.num_batches, 0)
-        with frozen(self._learner.model, seeds.derive(self._seed, "validation", epoch)), Loader([], []) as loader:
-            Runner(ValidationStep(self._learner), loader).run(judged, UriList([uri]))
-        return judged.mean_loss
+        with frozen(self._learner.model, seeds.derive(self._seed, "validation", epoch)), Loader() as loader:
+            Runner(ValidationStep(self._learner), loader).run(validation, UriList([uri]))
+        return validation.mean_loss
 
 
-class _Collect(Callback):
-    def __init__(self, pool: PredictStep) -> None:
-        self._pool = pool
+class _CollectPredictions(Callback):
+    def __init__(self, step: PredictStep) -> None:
+        self._step = step
         self.predictions: list[np.ndarray[Any, Any]] = []
 
     def on_batch_end(self, run: Run) -> None:
-        self.predictions.append(to_numpy(self._pool.prediction))
+        self.predictions.append(to_numpy(self._step.prediction))
 
 
 def predict_stream(
     net: torch.nn.Module, postproc: Callable[[Any], Any], stream: Stream, verbose: bool
 ) -> np.ndarray[Any, Any]:
-    learner = Learner(NetOfInputs(net), [], lambda output, targets: output, predict=postproc)
-    pool = PredictStep(learner)
-    collect = _Collect(pool)
+    """Predict all minibatches of a stream, in the same loop with another step."""
+    learner = Learner(PositionalNet(net), [], lambda output, targets: output, predict=postproc)
+    step = PredictStep(learner)
+    collect = _CollectPredictions(step)
     uri = Uri(0, "prediction", stream, 0, stream.num_batches, 0)
     with ExitStack() as stack:
-        shown: list[Callback] = []
+        progress: list[Callback] = []
         console = Console(stderr=True, highlight=False)
         if verbose and console.is_terminal:
-            shown = [stack.enter_context(Progress(1, console=console))]
+            progress = [stack.enter_context(Progress(1, console=console))]
         stack.enter_context(frozen(net, 0))
-        loader = stack.enter_context(Loader([], []))
-        Runner(pool, loader, [collect, *shown]).run(Run(learner, {}), UriList([uri]))
+        loader = stack.enter_context(Loader())
+        Runner(step, loader, [collect, *progress]).run(Run(learner, {}), UriList([uri]))
     return np.concatenate(collect.predictions)
 
 
@@ -202,6 +202,4 @@ def to_numpy(prediction: Any) -> np.ndarray[Any, Any]:
         return array
     if isinstance(prediction, np.ndarray):
         return prediction
-    raise BadInput(
-        f"postproc: gave {type(prediction).__name__}; expected a tensor with an axis of examples: return one"
-    )
+    raise BadInput(f"postproc must return a tensor with one row per example, got {type(prediction).__name__}")

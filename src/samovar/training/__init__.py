@@ -1,1 +1,1 @@
-"""Config → objects → loop: offline, online, predict. Knows every room above, and no command line."""
+"""From a config to objects to the loop: offline and online training, predict, dry run. Knows no command line."""

@@ -1,11 +1,12 @@
-"""Defaults that the code changed since an earlier run of the same config. Looks at directories, and runs nothing.
+"""Whether a script's defaults changed since an earlier run of the same config. Reads directories, runs nothing.
 
-An earlier run is the directory itself when it goes on, the one that is replayed, or else the newest of its neighbours
-(the directories beside it, a hundred at most) that has the same kind, config and inputs.
+The earlier run is the directory itself when it resumes, the original when it is replayed, and otherwise the newest
+neighbour (a directory beside it, at most 100 are read) with the same kind, config and inputs.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -19,45 +20,61 @@ MAX_NEIGHBOURS = 100
 
 
 @dataclass(frozen=True)
-class Earlier:
-    """A run of the same config, and what its code read."""
+class EarlierRun:
+    """A run of the same config, and the parameters that its code read."""
 
     name: str
     ledger: Ledger
 
     @classmethod
-    def of(cls, directory: ResultDirectory | None) -> Self | None:
-        ledger = directory.ledger if directory is not None else None
-        return cls(directory.name, ledger) if directory is not None and ledger is not None else None
+    def of(cls, directory: ResultDirectory) -> Self | None:
+        """None if the run was killed before its code read anything."""
+        ledger = directory.ledger
+        return cls(directory.name, ledger) if ledger is not None else None
 
 
-def find_earlier(plan: ResultPlan, out: Path, replayed: ResultDirectory | None = None) -> Earlier | None:
-    """For a directory that is about to be made."""
+def find_earlier_run(plan: ResultPlan, out: Path, replayed: ResultDirectory | None = None) -> EarlierRun | None:
+    """Find the run whose defaults a new directory is compared with."""
     if replayed is not None:
-        return Earlier.of(replayed)
-    for path in _newest_first(out.resolve()):
+        return EarlierRun.of(replayed)
+    for path in _list_neighbours(out.resolve()):
         try:
             neighbour = open_directory(path)
-            if _is_same_run(neighbour, plan) and (earlier := Earlier.of(neighbour)):
+            if _is_same_run(neighbour, plan) and (earlier := EarlierRun.of(neighbour)):
                 return earlier
-        except SamovarError:  # a broken neighbour says nothing, and is not this run's trouble
+        except SamovarError:  # a broken neighbour must not stop this run
             continue
     return None
 
 
-def _newest_first(out: Path) -> Sequence[Path]:
+def check_defaults(earlier: EarlierRun | None, ledger: Ledger, is_accepted: bool) -> list[str]:
+    """Compare the defaults that two runs read; see `check_changes`."""
+    return [] if earlier is None else check_changes(earlier, changed_defaults(earlier.ledger, ledger), is_accepted)
+
+
+def check_changes(earlier: EarlierRun, changes: Iterable[ChangedDefault], is_accepted: bool) -> list[str]:
+    """Return the changed defaults as notes if the user accepts them, else raise `Conflict`."""
+    lines = [f"the default of {change.path} changed: {change.old} → {change.new}" for change in changes]
+    if lines and not is_accepted:
+        listed = "".join(f"\n  {line}" for line in lines)
+        raise Conflict(
+            f"{earlier.name} ran the same config with other defaults. Write the old values into the config, restore "
+            f"the old defaults, or accept the new ones with --accept-defaults{listed}"
+        )
+    return lines
+
+
+def _list_neighbours(out: Path) -> Sequence[Path]:
+    """Directories beside `out`, newest first."""
     if not out.parent.is_dir():
         return []
-    folders = [Path(item.path) for item in os.scandir(out.parent) if item.is_dir() and Path(item.path) != out]
-    times = {folder: stat.st_mtime_ns for folder in folders for stat in _stat(folder / CONFIG)}
-    return sorted(times, key=lambda folder: times[folder], reverse=True)[:MAX_NEIGHBOURS]
-
-
-def _stat(path: Path) -> Iterator[os.stat_result]:
-    try:
-        yield path.stat()
-    except OSError:
-        return
+    times: dict[Path, int] = {}
+    for entry in os.scandir(out.parent):
+        path = Path(entry.path)
+        if entry.is_dir() and path != out:
+            with suppress(OSError):  # no result, or removed meanwhile
+                times[path] = (path / CONFIG).stat().st_mtime_ns
+    return sorted(times, key=lambda path: times[path], reverse=True)[:MAX_NEIGHBOURS]
 
 
 def _is_same_run(neighbour: ResultDirectory, plan: ResultPlan) -> bool:
@@ -65,21 +82,3 @@ def _is_same_run(neighbour: ResultDirectory, plan: ResultPlan) -> bool:
         return False
     old, new = neighbour.lineage.inputs, plan.lineage.inputs
     return not compare(neighbour.config, plan.config, old, new, plan.kind).conflicts
-
-
-def judge_defaults(earlier: Earlier | None, ledger: Ledger, is_accepted: bool) -> list[str]:
-    """Nothing, or, if the user accepts them, the changes as notes; else `Conflict`."""
-    return [] if earlier is None else judge_changes(earlier, changed_defaults(earlier.ledger, ledger), is_accepted)
-
-
-def judge_changes(earlier: Earlier, changes: Iterable[ChangedDefault], is_accepted: bool) -> list[str]:
-    """The same for changes that were found in another way."""
-    lines = [f"the default of {change.path} changed: {change.old} → {change.new}" for change in changes]
-    if lines and not is_accepted:
-        listed = "".join(f"\n  {line}" for line in lines)
-        raise Conflict(
-            f"{earlier.name}: ran the same config with other defaults in its code; expected an old config to give its "
-            f"old result: write the old values into the config, bring the old defaults back, or go on with "
-            f"--accept-defaults{listed}"
-        )
-    return lines

@@ -1,4 +1,4 @@
-"""`--dry-run N`: a few minibatches, to see shapes, speed and loss. Writes nothing."""
+"""`--dry-run N`: train on a few minibatches to see shapes, speed and loss. Writes nothing."""
 
 import time
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ from samovar.store import MemoryStore
 from samovar.tables.record import Bag
 from samovar.training.inputs import TableOpener
 from samovar.training.plan import open_training_data, plan_loop
-from samovar.training.request import Request, make_effective
+from samovar.training.request import Request, make_effective_config
 from samovar.training.schema import load_config
 from samovar.training.train import build_learner
 
 
 @dataclass
-class _Watch(Callback):
-    """Remembers the first minibatch, all losses, and the time."""
+class _Recorder(Callback):
+    """Keeps the first minibatch, every loss, and the times of start and end."""
 
     first: MinibatchRecord | None = None
     losses: list[float] = field(default_factory=list)
-    begun: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter)
     ended: float = 0.0
 
     def on_batch_end(self, run: Run) -> None:
@@ -40,33 +40,34 @@ class _Watch(Callback):
 
 
 def try_batches(request: Request, num_batches: int) -> str:
-    """What a user wants to know before a long run, as text."""
-    nowhere = ResultDirectory(MemoryStore())
-    config = load_config(make_effective(request.tree, request.folder, Path("dry_run"), nowhere), request.where)
-    stage = open_training_data(config, TableOpener(request.folder, nowhere))
+    """Train on the first minibatches and describe the run: shapes, speed and loss."""
+    no_directory = ResultDirectory(MemoryStore())
+    effective = make_effective_config(request.tree, request.folder, Path("dry_run"), no_directory)
+    config = load_config(effective, request.where)
+    data = open_training_data(config, TableOpener(request.folder, no_directory))
     learner = build_learner(config, request.script).learner
-    plan = plan_loop(stage, learner, _never)
-    step, watch = MinibatchWorkerPool(learner), _Watch()
-    run = Run(learner, step.settings.policies)
+    plan = plan_loop(data, learner, _refuse_to_wait)
+    pool, recorder = MinibatchWorkerPool(learner), _Recorder()
+    run = Run(learner, pool.settings.policies)
     if config.init_from is not None:
         run.load_model(open_directory(config.init_from).load_model().tree)
-    with Loader(plan.features, plan.targets) as loader:
+    with Loader() as loader:
         uris = UriList(_first_batches(plan.uris, num_batches))
-        Runner(step, loader, [watch, PolicyClock(), NanGuard()]).run(run, uris)
-    return "\n".join([*plan.notes, *_describe(learner, run, watch)])
+        Runner(pool, loader, [recorder, PolicyClock(), NanGuard()]).run(run, uris)
+    return "\n".join([*plan.notes, *_describe(learner, run, recorder)])
 
 
-class _NotThere(Exception):
-    """An hour that nobody waits for here."""
+class _HourMissing(Exception):
+    """The next hour of a live table is not there; a dry run does not wait for it."""
 
 
-def _never() -> None:
-    raise _NotThere
+def _refuse_to_wait() -> None:
+    raise _HourMissing
 
 
 def _first_batches(uris: Uris, num_batches: int) -> list[Uri]:
     found: list[Uri] = []
-    with suppress(_NotThere):
+    with suppress(_HourMissing):
         for uri in uris.starting_at(0):
             found.append(replace(uri, num_batches=min(uri.num_batches, num_batches)))
             num_batches -= uri.num_batches
@@ -75,24 +76,24 @@ def _first_batches(uris: Uris, num_batches: int) -> list[Uri]:
     return found
 
 
-def _describe(learner: Learner, run: Run, watch: _Watch) -> Iterator[str]:
-    if watch.first is None:
-        yield "no minibatch in these hours"
+def _describe(learner: Learner, run: Run, recorder: _Recorder) -> Iterator[str]:
+    if recorder.first is None:
+        yield "these hours have no rows"
         return
-    for role, values in (("input", watch.first.inputs), ("target", watch.first.targets)):
+    for role, values in (("input", recorder.first.inputs), ("target", recorder.first.targets)):
         for name, value in values.items():
             yield f"{role:<10} {name:<24} {_shape(value)}"
     step = PredictStep(learner)
     with frozen(learner.model, 0):
-        step.run(watch.first)
+        step.run(recorder.first)
     named = step.prediction if isinstance(step.prediction, dict) else {"prediction": step.prediction}
     for name, value in named.items():
         yield f"{'output':<10} {name:<24} {_shape(value)}"
     dense = sum(weights.numel() for weights in learner.model.parameters())
     yield f"{dense:,} dense weights"
-    speed = run.num_examples / max(watch.ended - watch.begun, 1e-9)
-    yield f"{run.num_batches} minibatches, {run.num_examples:,} examples: {speed:,.0f} examples/s, the first included"
-    yield f"loss {watch.losses[0]:.6g} → {watch.losses[-1]:.6g}"
+    speed = run.num_examples / max(recorder.ended - recorder.started, 1e-9)
+    yield f"{run.num_batches} minibatches, {run.num_examples:,} examples: {speed:,.0f} examples/s, including start-up"
+    yield f"loss {recorder.losses[0]:.6g} → {recorder.losses[-1]:.6g}"
 
 
 def _shape(value: Any) -> str:

@@ -1,4 +1,8 @@
-"""The tables that a config names: opened, pinned to their versions, checked for columns. Trains nothing."""
+"""The tables that a config names: opened, pinned to a version, their columns checked. Trains nothing.
+
+TableOpener.source(section) ─▶ DataSource ─▶ stream(start, stop) ─▶ minibatches
+                               └─ one Input per table
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +13,7 @@ from samovar.config import resolve_path
 from samovar.config.values import nearest
 from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
 from samovar.results import ResultDirectory, Source, open_directory
-from samovar.runner.stream import MergedStream, SharedStream, Stream, TableStream
+from samovar.runner.stream import Columns, MergedStream, SharedStream, Stream, TableStream
 from samovar.scoring.predictions import check_key
 from samovar.tables import Part, ReadOptions, Table, open_table
 from samovar.tables.reader import SharedReader
@@ -19,19 +23,23 @@ from samovar.training.schema import MergeTables
 
 @dataclass(frozen=True)
 class Input:
-    """One table, and what its entry of the config asks of it."""
+    """One table and the columns that its config entry asks for."""
 
     key: str
-    """Where the config names it."""
+    """The config path of the table, for example `train_data.table`."""
     path: Path
     table: Table
     features: Sequence[str] | None
-    """None: those that nobody else gives."""
+    """None: the features that no other input lists."""
     targets: Sequence[str]
     keys: Sequence[str]
 
+    @property
+    def columns(self) -> list[str]:
+        return _unique([*(self.features or ()), *self.targets, *self.keys])
+
     def as_source(self) -> Source:
-        """A link of lineage. A table that another program wrote is no result of ours, and the chain ends there."""
+        """The link for the lineage. A table written by another program is not a result: the chain ends there."""
         try:
             return open_directory(self.path).as_source(self.key, self.table.version)
         except NotAResult:
@@ -47,7 +55,7 @@ class DataSource:
     merge_keys: Sequence[str] = ()
     options: ReadOptions = ReadOptions()
     shared: SharedReader | None = None
-    """Set if others read the same rows."""
+    """Set when another source reads the same minibatches."""
 
     @property
     def name(self) -> str:
@@ -55,13 +63,20 @@ class DataSource:
 
     @cached_property
     def complete_until(self) -> int | None:
-        """Of live tables: all hours before this one are there; None when no table is live."""
+        """Live tables have every hour before this one. None: no table is live."""
         ends = [each.table.complete_until for each in self.inputs if each.table.complete_until is not None]
         return min(ends) if ends else None
 
     @cached_property
     def hours(self) -> Mapping[int | None, range]:
         return self.inputs[0].table.hours
+
+    @property
+    def features(self) -> list[str] | None:
+        """None: the model has to say."""
+        if any(each.features is None for each in self.inputs):
+            return None
+        return _unique(name for each in self.inputs for name in each.features or ())
 
     @property
     def targets(self) -> list[str]:
@@ -72,124 +87,66 @@ class DataSource:
         return _unique(name for each in self.inputs for name in each.keys)
 
     @property
-    def all_columns(self) -> list[str]:
-        """That are read."""
-        return _unique([*(self.features or ()), *self.targets, *self.keys])
-
-    @property
-    def features(self) -> list[str] | None:
-        """None when the model has to be asked."""
-        if any(each.features is None for each in self.inputs):
-            return None
-        return _unique(name for each in self.inputs for name in each.features or ())
-
-    def with_features(self, features: Sequence[str]) -> "DataSource":
-        """Give the features that no entry names to the entry that names none."""
-        named = {name for each in self.inputs for name in each.features or ()}
-        rest = [name for name in features if name not in named]
-        return replace(
-            self,
-            inputs=[replace(each, features=rest) if each.features is None else each for each in self.inputs],
-        )
-
-    def check_columns(self) -> None:
-        for each in self.inputs:
-            for role, names in (("features", each.features), ("targets", each.targets), ("keys", each.keys)):
-                for name in names or ():
-                    _require(each, role, name)
-            for name in self.merge_keys:
-                _require(each, "merge_keys", name)
-        for name in self.keys:
-            check_key(self.column(name))
-
-    def column(self, name: str) -> ColumnSchema:
-        for each in self.inputs:
-            if name in (*(each.features or ()), *each.targets, *each.keys):
-                return next(column for column in each.table.schema.columns if column.name == name)
-        raise AssertionError(name)
-
-    def stream(self, start: int, stop: int) -> Stream:
-        """The hours [start, stop)."""
-        if len(self.inputs) == 1:
-            table = self.inputs[0].table
-            rows = table.minibatches_between(start, stop)
-            return SharedStream(table, rows, self.shared) if self.shared else TableStream(table, rows, self.options)
-        parts = [Part(each.table, _unique([*(each.features or ()), *each.targets, *each.keys])) for each in self.inputs]
-        return MergedStream(parts, self.merge_keys, start, stop, self.options)
-
-    def reopened(self) -> "DataSource":
-        """The same with the newest versions of its tables."""
-        return replace(self, inputs=[_reopened(each) for each in self.inputs], shared=None)
+    def columns(self) -> Columns:
+        return Columns(self.features or (), self.targets, self.keys)
 
     @property
     def lineage(self) -> list[Source]:
         return [each.as_source() for each in self.inputs]
 
-
-def share_rows(train: DataSource, evaluations: Sequence[DataSource]) -> tuple[DataSource, list[DataSource]]:
-    """Let an hour that is evaluated first and trained on next be decoded once, if both are of one table. Uncompressed
-    ones have nothing to decode."""
-    sharing = [source for source in evaluations if _has_table_of(train, source)]
-    table = train.inputs[0].table
-    if not sharing or table.compression == "none":
-        return train, list(evaluations)
-    kept = [source.options.max_cache_size for source in sharing]
-    shared = table.share(
-        _unique(name for source in (train, *sharing) for name in source.all_columns),
-        train.options,
-        max_kept_bytes=min((size for size in kept if size is not None), default=None),
-    )
-    return replace(train, shared=shared), [
-        replace(source, shared=shared) if source in sharing else source for source in evaluations
-    ]
-
-
-def _has_table_of(one: DataSource, other: DataSource) -> bool:
-    if len(one.inputs) > 1 or len(other.inputs) > 1:
-        return False
-    mine, others = one.inputs[0].table, other.inputs[0].table
-    return (mine.id, mine.version) == (others.id, others.version)
-
-
-def _reopened(each: Input) -> Input:
-    first = open_table(each.path, 1)  # a look every second must not read the manifests of a year
-    if first.id == each.table.id and first.versions[-1] == each.table.version:
-        return each
-    newest = open_table(each.path)
-    if newest.id != each.table.id or newest.version < each.table.version:
-        raise Conflict(
-            f"{each.key}: {each.path} is another table now (id {newest.id}, version {newest.version}; it was "
-            f"{each.table.id}, {each.table.version}); expected the same one with more hours: restore it"
+    def with_features(self, features: Sequence[str]) -> "DataSource":
+        """Assign the features that no input lists to the input that lists none."""
+        listed = {name for each in self.inputs for name in each.features or ()}
+        rest = [name for name in features if name not in listed]
+        return replace(
+            self,
+            inputs=[replace(each, features=rest) if each.features is None else each for each in self.inputs],
         )
-    return replace(each, table=newest)
+
+    def without_keys(self) -> "DataSource":
+        """For training, which does not read them."""
+        return replace(self, inputs=[replace(each, keys=()) for each in self.inputs])
+
+    def check_columns(self) -> None:
+        """Raise `UnknownColumn` for a column that its table does not have."""
+        for each in self.inputs:
+            for role, names in (("features", each.features), ("targets", each.targets), ("keys", each.keys)):
+                for name in names or ():
+                    _check_column(each, role, name)
+            for name in self.merge_keys:
+                _check_column(each, "merge_keys", name)
+        for name in self.keys:
+            check_key(self.column(name))
+
+    def column(self, name: str) -> ColumnSchema:
+        for each in self.inputs:
+            if name in each.columns:
+                return next(column for column in each.table.schema.columns if column.name == name)
+        raise AssertionError(name)
+
+    def stream(self, start: int, stop: int) -> Stream:
+        """The minibatches of the hours [start, stop)."""
+        if len(self.inputs) == 1:
+            table = self.inputs[0].table
+            numbers = table.minibatches_between(start, stop)
+            if self.shared is not None:
+                return SharedStream(table, numbers, self.columns, self.shared)
+            return TableStream(table, numbers, self.columns, self.options)
+        parts = [Part(each.table, each.columns) for each in self.inputs]
+        return MergedStream(parts, self.merge_keys, start, stop, self.columns, self.options)
+
+    def reopened(self) -> "DataSource":
+        """The same source at the newest version of each table."""
+        return replace(self, inputs=[_reopened(each) for each in self.inputs], shared=None)
 
 
 class TableOpener:
-    """Opens what a config names. A directory that exists has pinned the versions that it began with."""
+    """Opens the tables of a config, at the versions that an existing result directory has pinned."""
 
     def __init__(self, folder: Path, directory: ResultDirectory, is_following: bool = False) -> None:
         self._folder = folder
         self._pinned = {source.key: source for source in directory.lineage.sources} if directory.is_created else {}
         self._is_following = is_following
-
-    def path(self, text: str) -> Path:
-        """Relative to the config file."""
-        return resolve_path(text, self._folder, symlinks="follow")
-
-    def open(self, key: str, text: str) -> tuple[Path, Table]:
-        path, pinned = self.path(text), self._pinned.get(key)
-        try:
-            newest = open_table(path)
-        except NotAResult as error:
-            raise type(error)(f"{key}: {error}") from error
-        if pinned is None or pinned.version is None or pinned.id != newest.id:
-            return path, newest  # another id is refused later, with all other differences
-        if newest.version < pinned.version:
-            raise Conflict(
-                f"{key}: {path} has version {newest.version}, this run began with version {pinned.version} of the same "
-                "table; expected that or a later one: restore the table"
-            )
-        return path, newest if self._is_following else open_table(path, pinned.version)
 
     def source(
         self,
@@ -201,43 +158,95 @@ class TableOpener:
         keys: Sequence[str] = (),
         options: ReadOptions = ReadOptions(),
     ) -> DataSource:
-        """The tables of one section of the config."""
+        """Open the tables of one config section."""
         if merge_tables is None:
             assert table is not None
             key = f"{section}.table" if section else "table"
-            path, found = self.open(key, table)
-            return DataSource(section, [Input(key, path, found, features, targets, keys)], options=options)
+            path, opened = self._open(key, table)
+            return DataSource(section, [Input(key, path, opened, features, targets, keys)], options=options)
         if features is not None or targets:
             raise ConfigError(
-                f"{section}: has features or targets beside merge_tables; expected them in each table's entry: move "
-                "them there"
+                f"{section}: features and targets cannot be set beside merge_tables: move them into the tables' entries"
             )
         inputs = []
         for number, entry in enumerate(merge_tables.tables):
             key = f"{section}.merge_tables.tables[{number}].table"
-            path, found = self.open(key, entry.table)
-            inputs.append(Input(key, path, found, entry.features, entry.targets, entry.keys))
-        return _with_keys(DataSource(section, inputs, merge_tables.merge_keys, options), keys)
+            path, opened = self._open(key, entry.table)
+            inputs.append(Input(key, path, opened, entry.features, entry.targets, entry.keys))
+        return DataSource(section, _with_keys(inputs, keys), merge_tables.merge_keys, options)
+
+    def _open(self, key: str, text: str) -> tuple[Path, Table]:
+        path, pinned = resolve_path(text, self._folder, symlinks="follow"), self._pinned.get(key)
+        try:
+            newest = open_table(path)
+        except NotAResult as error:
+            raise type(error)(f"{key}: {error}") from error
+        if pinned is None or pinned.version is None or pinned.id != newest.id:
+            return path, newest  # another id is refused later, together with all other differences
+        if newest.version < pinned.version:
+            raise Conflict(
+                f"{key}: this run started with version {pinned.version} of {path}, which is now at version "
+                f"{newest.version}: restore the table"
+            )
+        return path, newest if self._is_following else open_table(path, pinned.version)
 
 
-def _with_keys(source: DataSource, keys: Sequence[str]) -> DataSource:
-    """Keys of the section itself belong to the first table that has them."""
-    inputs = list(source.inputs)
+def share_minibatches(train: DataSource, evaluations: Sequence[DataSource]) -> tuple[DataSource, list[DataSource]]:
+    """Decode an hour once if it is evaluated first and trained on next, from one table. Uncompressed tables have
+    nothing to decode."""
+    sharing = [source for source in evaluations if _is_same_table(train, source)]
+    table = train.inputs[0].table
+    if not sharing or table.compression == "none":
+        return train, list(evaluations)
+    limits = [source.options.max_cache_size for source in sharing]
+    shared = table.share(
+        _unique(name for source in (train, *sharing) for name in source.columns.names),
+        train.options,
+        max_kept_bytes=min((size for size in limits if size is not None), default=None),
+    )
+    return replace(train, shared=shared), [
+        replace(source, shared=shared) if source in sharing else source for source in evaluations
+    ]
+
+
+def _is_same_table(one: DataSource, other: DataSource) -> bool:
+    if len(one.inputs) > 1 or len(other.inputs) > 1:
+        return False
+    left, right = one.inputs[0].table, other.inputs[0].table
+    return (left.id, left.version) == (right.id, right.version)
+
+
+def _reopened(each: Input) -> Input:
+    first = open_table(each.path, 1)  # polled every second: must not read the manifests of a whole year
+    if first.id == each.table.id and first.versions[-1] == each.table.version:
+        return each
+    newest = open_table(each.path)
+    if newest.id != each.table.id or newest.version < each.table.version:
+        raise Conflict(
+            f"{each.key}: {each.path} was replaced by another table: expected id {each.table.id} at version "
+            f"{each.table.version} or later, got id {newest.id} at version {newest.version}"
+        )
+    return replace(each, table=newest)
+
+
+def _with_keys(inputs: list[Input], keys: Sequence[str]) -> list[Input]:
+    """Assign each key of the section itself to the first table that has it."""
     for key in keys:
-        if key in source.keys:
+        if any(key in each.keys for each in inputs):
             continue
         owner = next((number for number, each in enumerate(inputs) if key in each.table.columns), 0)
         inputs[owner] = replace(inputs[owner], keys=[*inputs[owner].keys, key])
-    return replace(source, inputs=inputs)
+    return inputs
 
 
-def _require(each: Input, role: str, name: str) -> None:
+def _check_column(each: Input, role: str, name: str) -> None:
     columns = each.table.columns
     if name not in columns:
-        guess = nearest(name, columns)
-        hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(columns)}"
+        best = nearest(name, columns)
+        guess = f" Did you mean {best!r}?" if best else ""
         raise UnknownColumn(
-            f"{each.key.removesuffix('table')}{role}: {each.path} has no column {name!r}; {hint}: mend it, or brew it"
+            f"{each.key.removesuffix('table')}{role}: no column {name!r} in {each.path}.{guess} "
+            f"Available: {', '.join(columns)}"
         )
 
 

@@ -1,6 +1,6 @@
-"""`predict`: a model, finished or not, applied to a table; the same loop with another step.
+"""`predict`: apply a model, finished or still in training, to a table. The training loop with another step.
 
-evaluation/predictions/<hour, or part>.parquet   a part a URI, so that a killed prediction goes on
+evaluation/predictions/<hour, or number>.parquet   one part per URI, so that a killed prediction resumes
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from samovar import seeds
 from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
 from samovar.errors import ConfigError
 from samovar.hours import file_hour, show_hour
-from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory
-from samovar.results.directory import CONFIG
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin, open_directory
+from samovar.results.directory import CONFIG, SCRIPT
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uris
 from samovar.runner.step import PredictStep, frozen
 from samovar.runner.uri import UriList
@@ -41,7 +41,7 @@ class PredictRequest:
     keys: Sequence[str] = ()
     targets: Sequence[str] = ()
     features: Sequence[str] | None = None
-    """Those of training when absent."""
+    """None: those of training."""
     dates: dict[str, str] = field(default_factory=dict)
     """start_date, end_date, datetime_format, timezone."""
     snapshot_seconds: float = 30.0
@@ -52,12 +52,21 @@ class PredictRequest:
 class PredictResult:
     directory: Path
     num_examples: int | None
-    """None: it was there already."""
+    """None: there was nothing to do."""
     notes: Sequence[str]
 
 
 def predict(request: PredictRequest, console: Console | None = None) -> PredictResult:
-    """Write the predictions, or go on writing them; the model may still be in training."""
+    """Write the predictions of a model for a table, or resume writing them.
+
+    Args:
+        request: Model, table, columns and hours. An unfinished model is used as of its newest snapshot.
+        console: Where to show progress. None: nowhere.
+
+    Raises:
+        Stopped: A signal ended the run. Call `predict` again to resume it.
+        UserError: The table does not fit the model, or the directory belongs to another prediction.
+    """
     origin = open_directory(request.model)
     model = origin.load_model()
     config = load_config(origin.config, f"{origin.name}/{CONFIG}")
@@ -65,21 +74,22 @@ def predict(request: PredictRequest, console: Console | None = None) -> PredictR
     source = TableOpener(Path.cwd(), directory).source(
         "", str(request.table), None, request.features, request.targets, request.keys
     )
-    plan = ResultPlan(PREDICTION_KIND, _describe(request, model.position), sources=_lineage(request, origin, source))
+    sources = [origin.as_source("source"), *source.lineage]
+    plan = ResultPlan(PREDICTION_KIND, _make_config(request, model.position), sources=sources)
     if directory.is_finished:
         return PredictResult(request.out, None, begin(directory, plan).notes)
-    learner = build_learner(config, read_script(request.model / "script.py")).learner
-    source = source.with_features(_features(config, learner, origin.name))
+    learner = build_learner(config, read_script(request.model / SCRIPT)).learner
+    source = source.with_features(_find_features(config, learner, origin.name))
     source.check_columns()
-    uris = _cut(source, request)
+    uris = _plan_uris(source, request)
     Run(learner).load_model(model.tree)
     with begin(directory, plan) as result:
-        count = _work(result, learner, source, uris, config.seed, request.snapshot_seconds, console)
-        return PredictResult(request.out, count, result.notes)
+        num_examples = _write(result, learner, source, uris, config.seed, request.snapshot_seconds, console)
+        return PredictResult(request.out, num_examples, result.notes)
 
 
-def _describe(request: PredictRequest, position: Any) -> dict[str, Any]:
-    """The config of the result: also where the model was, which may still be learning."""
+def _make_config(request: PredictRequest, position: Any) -> dict[str, Any]:
+    """The config of the result. It includes the model's position, because the model may still be in training."""
     return {
         "source": str(request.model.resolve()),
         "position": position,
@@ -91,12 +101,8 @@ def _describe(request: PredictRequest, position: Any) -> dict[str, Any]:
     }
 
 
-def _lineage(request: PredictRequest, origin: ResultDirectory, source: DataSource) -> list[Source]:
-    return [origin.as_source("source"), *source.lineage]
-
-
-def _features(config: Config, learner: Learner, name: str) -> list[str]:
-    """What the model was trained on."""
+def _find_features(config: Config, learner: Learner, name: str) -> list[str]:
+    """The columns that the model was trained on."""
     data = config.train_data
     if data.features is not None:
         return list(data.features)
@@ -104,64 +110,32 @@ def _features(config: Config, learner: Learner, name: str) -> list[str]:
     if required is not None:
         return required
     merged = None if isinstance(config, OfflineConfig) else config.train_data.merge_tables
-    named = [feature for table in merged.tables for feature in table.features or ()] if merged is not None else []
-    if not named:
-        raise ConfigError(f"{name}: its config names no features; expected them: give --features")
-    return named
+    listed = [feature for table in merged.tables for feature in table.features or ()] if merged is not None else []
+    if not listed:
+        raise ConfigError(f"{name}: its config lists no features. Give them with --features")
+    return listed
 
 
-def _cut(source: DataSource, request: PredictRequest) -> Uris:
-    """Hours, or thousands of minibatches."""
+def _plan_uris(source: DataSource, request: PredictRequest) -> Uris:
+    """One URI per hour, or per few thousand minibatches if the table has no hours."""
     table = source.inputs[0].table
     hours = [hour for hour in table.hours if hour is not None]
     start, stop = Dates.load(dict(request.dates), "predict").hours
     if not hours:
         if start is not None or stop is not None:
-            raise ConfigError(f"predict: {table.name} has no hours; expected no dates then: leave them out")
-        return EpochUris(table, 1, uri_granularity=_BATCHES_PER_PART)
-    wanted = [hour for hour in hours if (start is None or start <= hour) and (stop is None or hour < stop)]
-    if not wanted:
+            raise ConfigError(f"predict: {table.name} has no hours, so dates cannot be given")
+        return EpochUris(table, source.columns, 1, uri_granularity=_BATCHES_PER_PART)
+    chosen = [hour for hour in hours if (start is None or start <= hour) and (stop is None or hour < stop)]
+    if not chosen:
         raise ConfigError(
-            f"predict: {table.name} has the hours {show_hour(hours[0])} to {show_hour(hours[-1])}, and none of those "
-            "that are asked for: mend the dates"
+            f"predict: no hour of {table.name} is between start_date and end_date. "
+            f"It has {show_hour(hours[0])} to {show_hour(hours[-1])}"
         )
-    found = HourSource(source, wanted[0], None)
-    return UriList([found.uri(hour, number) for number, hour in enumerate(wanted)])
+    found = HourSource(source, chosen[0], None)
+    return UriList([found.uri(hour, number) for number, hour in enumerate(chosen)])
 
 
-@dataclass
-class _WriteParts(Callback):
-    """A file a URI."""
-
-    result: OpenResult
-    pool: PredictStep
-    source: DataSource
-    seed: int
-    _file: PredictionFile | None = None
-
-    def on_uri_begin(self, run: Run) -> None:
-        assert run.uri is not None
-        # A part is the same whichever came before it in this process.
-        seeds.set_seed(seeds.derive(self.seed, "prediction", run.uri.hour or run.uri.number))
-        name = file_hour(run.uri.hour) if run.uri.hour is not None else f"{run.uri.number:06d}"
-        columns = {column: self.source.column(column) for column in [*self.source.targets, *self.source.keys]}
-        self._file = PredictionFile(self.result, f"{FOLDER}/{name}.parquet", columns)
-
-    def on_batch_end(self, run: Run) -> None:
-        assert self._file is not None
-        assert run.record is not None
-        self._file.add(run.record, self.pool.prediction)
-
-    def on_uri_end(self, run: Run) -> None:
-        assert self._file is not None
-        assert run.uri is not None
-        with self._file as file:
-            pass
-        hour = {"hour": show_hour(run.uri.hour)} if run.uri.hour is not None else {}
-        run.metrics["evaluation"] = [{"name": "predictions", **hour, **quality} for quality in file.qualities()]
-
-
-def _work(
+def _write(
     result: OpenResult,
     learner: Learner,
     source: DataSource,
@@ -170,26 +144,58 @@ def _work(
     snapshot_seconds: float,
     console: Console | None,
 ) -> int:
-    run, pool = Run(learner, {}), PredictStep(learner)
+    run, step = Run(learner, {}), PredictStep(learner)
     snapshot = result.restore()
     if snapshot is not None:
         run.next_uri, run.num_examples = snapshot.tree["next_uri"], snapshot.tree["num_examples"]
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(console))
-        loader = stack.enter_context(Loader(source.features or [], source.targets, source.keys))
-        shown = [] if console is None else [stack.enter_context(Progress(uris.count, console=console))]
+        loader = stack.enter_context(Loader())
+        progress = [] if console is None else [stack.enter_context(Progress(uris.count, console=console))]
         callbacks = [
-            _WriteParts(result, pool, source, seed),
+            _PartWriter(result, step, source, seed),
             MetricsLog(result, has_training=False),
-            *shown,
+            *progress,
             signals,
             Snapshotter(result, snapshot_seconds, state=_position),
         ]
         stack.enter_context(frozen(learner.model, seed))
-        Runner(pool, loader, callbacks).run(run, uris)
+        Runner(step, loader, callbacks).run(run, uris)
     result.finish(None, run.position)
     return run.num_examples
 
 
 def _position(run: Run) -> dict[str, int]:
     return {"next_uri": run.next_uri, "num_examples": run.num_examples}
+
+
+@dataclass
+class _PartWriter(Callback):
+    """Writes one file per URI."""
+
+    result: OpenResult
+    step: PredictStep
+    source: DataSource
+    seed: int
+    _file: PredictionFile | None = None
+
+    def on_uri_begin(self, run: Run) -> None:
+        assert run.uri is not None
+        # Each part must be the same whichever parts this process wrote before it.
+        seeds.set_seed(seeds.derive(self.seed, "prediction", run.uri.hour or run.uri.number))
+        name = file_hour(run.uri.hour) if run.uri.hour is not None else f"{run.uri.number:06d}"
+        columns = {column: self.source.column(column) for column in [*self.source.targets, *self.source.keys]}
+        self._file = PredictionFile(self.result, f"{FOLDER}/{name}.parquet", columns)
+
+    def on_batch_end(self, run: Run) -> None:
+        assert self._file is not None
+        assert run.record is not None
+        self._file.add(run.record, self.step.prediction)
+
+    def on_uri_end(self, run: Run) -> None:
+        assert self._file is not None
+        assert run.uri is not None
+        with self._file as file:
+            pass
+        hour = {"hour": show_hour(run.uri.hour)} if run.uri.hour is not None else {}
+        run.metrics["evaluation"] = [{"name": "predictions", **hour, **quality} for quality in file.qualities()]

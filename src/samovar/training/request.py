@@ -1,6 +1,5 @@
-"""What the user asks for, put together from files and options. Runs nothing.
-
-The effective config: what the user gave, with paths made whole and what the machine chose written down.
+"""What the user asks for: config, overrides, script and directory as one `Request`, and the effective config that is
+written into the directory. Runs nothing.
 """
 
 import copy
@@ -17,40 +16,89 @@ from samovar.store.disk import Disk
 from samovar.training.script import Script, parse_file_options, read_script
 
 
-def make_effective(tree: Mapping[str, Any], folder: Path, out: Path, directory: ResultDirectory) -> dict[str, Any]:
-    """What goes into model_config.json, and can be run again as it stands, from anywhere."""
+@dataclass(frozen=True)
+class Request:
+    """A training run, or a stage with the user's own script."""
+
+    tree: Mapping[str, Any]
+    """The config, after all overrides."""
+    where: str
+    """Name of the config in error messages: its file."""
+    folder: Path
+    """What relative paths are relative to."""
+    script: Script
+    out: Path
+    """The result directory."""
+    accept_script: bool = False
+    """Resume with a script that changed."""
+    accept_defaults: bool = False
+    """Start although the script's defaults changed since an earlier run of the config."""
+    replayed: ResultDirectory | None = None
+    """The result that this run repeats: with its versions of tables, and its defaults."""
+    disk: Disk | None = None
+    """Another disk below the result directory, for tests."""
+
+
+def make_request(
+    config: Path,
+    script: Path,
+    overrides: Sequence[str] = (),
+    files: Sequence[str] = (),
+    out: Path | None = None,
+    directory_keys: Sequence[str] = DIRECTORY_KEYS,
+) -> Request:
+    """Read a config and a script.
+
+    Args:
+        config: A JSON file.
+        script: A Python file.
+        overrides: JSON objects whose keys replace those of the config, as `--conf` takes them.
+        files: `NAME=PATH` of files for `build(params, files)`, as `--file` takes them.
+        out: The result directory. Default: the one that the config names, or the config's file name without its suffix.
+        directory_keys: Config keys that may name the directory.
+
+    Raises:
+        ConfigError: The config, an override or the script cannot be read.
+    """
+    tree = merge(read_config(config), *map(parse_override, overrides))
+    place = out if out is not None else named_place(config, tree, directory_keys)
+    return Request(tree, str(config), config.parent, read_script(script, parse_file_options(list(files))), place)
+
+
+def make_effective_config(
+    tree: Mapping[str, Any], folder: Path, out: Path, directory: ResultDirectory
+) -> dict[str, Any]:
+    """The content of model_config.json: absolute paths, a fixed number of threads. It runs as it is, from anywhere."""
     given = resolve_paths(tree, folder)
     for key in ("model_yt_dir", "out"):
         given.pop(key, None)
-    effective: dict[str, Any] = {
-        key: value for key, value in given.items() if value is not None
-    }  # null drops a section
+    effective: dict[str, Any] = {key: value for key, value in given.items() if value is not None}  # null drops a key
     effective["model_dir"] = str(out.resolve())
-    choose_threads(effective, directory)
+    fix_num_threads(effective, directory)
     return effective
 
 
-def choose_threads(effective: dict[str, Any], directory: ResultDirectory) -> None:
-    """Write down how many threads torch is to use, if the user did not: as the directory was begun, or all cores."""
+def fix_num_threads(effective: dict[str, Any], directory: ResultDirectory) -> None:
+    """Set `num_threads` if the user did not: to that of an existing directory, else to the number of cores."""
     if effective.get("num_threads") is None:
         known = directory.config.get("num_threads") if directory.is_created else None
         effective["num_threads"] = known or max(1, len(os.sched_getaffinity(0)))
 
 
 def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A copy in which every path to a table or a model is whole; relative ones begin at the folder."""
-    whole = copy.deepcopy(dict(tree))
-    _resolve(whole, "init_from", folder)
-    evaluation = whole.get("evaluation")
+    """A copy of a training config in which the path of every table and model is absolute."""
+    resolved = copy.deepcopy(dict(tree))
+    _resolve(resolved, "init_from", folder)
+    evaluation = resolved.get("evaluation")
     confs = evaluation.get("eval_confs") if isinstance(evaluation, dict) else None
-    for section in [whole.get("train_data"), *(confs if isinstance(confs, list) else [])]:
+    for section in [resolved.get("train_data"), *(confs if isinstance(confs, list) else [])]:
         _resolve_tables(section, folder)
-    return whole
+    return resolved
 
 
 def _resolve_tables(section: Any, folder: Path) -> None:
     if not isinstance(section, dict):
-        return  # the schema will say what is wrong
+        return  # the schema reports it
     _resolve(section, "table", folder)
     merged = section.get("merge_tables")
     tables = merged.get("tables") if isinstance(merged, dict) else None
@@ -62,40 +110,3 @@ def _resolve_tables(section: Any, folder: Path) -> None:
 def _resolve(section: dict[str, Any], key: str, folder: Path) -> None:
     if isinstance(section.get(key), str):
         section[key] = str(resolve_path(section[key], folder, symlinks="follow"))
-
-
-@dataclass(frozen=True)
-class Request:
-    """A training, or a stage of the user's own."""
-
-    tree: Mapping[str, Any]
-    """The config, after all overrides."""
-    where: str
-    """For messages: the config's file."""
-    folder: Path
-    """Where relative paths begin."""
-    script: Script
-    out: Path
-    """The result directory."""
-    accept_script: bool = False
-    accept_defaults: bool = False
-    """Go on though the code's defaults changed since an earlier run of the config."""
-    replayed: ResultDirectory | None = None
-    """The result that is made again: its versions of tables are read, and its defaults hold."""
-    disk: Disk | None = None
-    """Another disk below the model directory, for tests."""
-
-
-def make_request(
-    config: Path,
-    script: Path,
-    overrides: Sequence[str] = (),
-    files: Sequence[str] = (),
-    out: Path | None = None,
-    directory_keys: Sequence[str] = DIRECTORY_KEYS,
-) -> Request:
-    """The directory is `out`, or named by one of the keys, or by the config's own name."""
-    tree = merge(read_config(config), *map(parse_override, overrides))
-    place = out if out is not None else named_place(config, tree, directory_keys)
-    read = read_script(script, parse_file_options(list(files)))
-    return Request(tree, str(config), config.parent, read, place)

@@ -1,6 +1,6 @@
-"""The configs of training, strict: every key that there is, and what it means. Opens no files."""
+"""The schema of a training config: every key and what it means. Opens no files and imports no torch."""
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
@@ -10,99 +10,98 @@ from samovar.hours import parse_range
 from samovar.store.base import split_path
 
 Names = tuple[str, ...]
-_Section = TypeVar("_Section")
 
 
-def check_source(section: _Section, table: str | None, merge_tables: object | None) -> _Section:
+# Above the sections: their defaults are checked while this module is loaded.
+
+
+def _require_one_source(table: str | None, merge_tables: object | None) -> None:
     if (table is None) == (merge_tables is None):
-        raise ValueError("expected either table or merge_tables: give one of them")
-    return section
+        raise ValueError(f"expected either table or merge_tables, got {'neither' if table is None else 'both'}")
 
 
-def check_name(section: _Section, name: str) -> _Section:
+def _require_folder_name(name: str) -> None:
     try:
         parts = split_path(name)
     except BadPath as error:
-        raise ValueError(f"name {name!r} cannot be a folder's name: {error}") from None
+        raise ValueError(f"name {name!r} must work as a folder name: {error}") from None
     if parts != (name,):
-        raise ValueError(f"name {name!r} cannot be a folder's name, expected a plain word: rename it")
-    return section
+        raise ValueError(f"name {name!r} must work as a folder name, without slashes")
 
 
-def check_names(section: _Section, names: list[str]) -> _Section:
+def _require_unique(names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"the name {name!r} is given twice, expected each once: rename one")
-    return section
+            raise ValueError(f"names must be unique, got {name!r} twice")
 
 
 class MergedTable(Schema):
     table: str
-    """A tensor table."""
+    """Path of a tensor table."""
     features: Names | None = None
-    """What to take of it; one table may leave this out and gives all features that the others do not name."""
+    """Columns that the model reads from this table. One table may omit them: it provides all that the others don't."""
     targets: Names
-    """Tensors of it that the loss gets."""
+    """Columns of this table that are passed to the loss."""
     keys: Names = ()
-    """Single-valued columns of it that go into the predictions."""
+    """Single-valued columns of this table that are copied into the predictions."""
 
 
 class MergeTables(Schema):
     merge_keys: Annotated[Names, Field(min_length=1)]
-    """Columns that must be equal, example by example."""
+    """Columns that must be equal in all tables, row by row."""
     tables: Annotated[tuple[MergedTable, ...], Field(min_length=2)]
-    """Joined row by row, within each hour."""
+    """Tables to join, minibatch by minibatch within each hour."""
 
     @model_validator(mode="after")
-    def _leave_features_out_once(self) -> Self:
+    def _check_features(self) -> Self:
         if sum(table.features is None for table in self.tables) > 1:
-            raise ValueError("features are missing in several tables, expected in one at most: list them in the others")
+            raise ValueError("only one table may omit features: list them in the others")
         return self
 
 
-class Reading(Schema):
+class ReaderOptions(Schema):
     num_downloaders: PositiveInt | None = None
-    """Threads that fetch; chosen from the machine when absent."""
+    """Threads that fetch minibatches. Default: chosen for the machine."""
     num_parsers: PositiveInt | None = None
-    """Threads that parse; chosen from the machine when absent."""
+    """Threads that decode minibatches. Default: chosen for the machine."""
     max_cache_size: PositiveInt | None = None
-    """Bytes that may be read ahead; chosen from the machine when absent."""
+    """Bytes to read ahead at most. Default: chosen for the machine."""
 
 
-class OfflineData(Reading):
+class OfflineData(ReaderOptions):
     table: str
-    """A tensor table; relative paths begin at the config file."""
+    """Path of a tensor table, relative to the config file."""
     features: Names | None = None
-    """Tensors that the model gets; asked of the model when absent."""
+    """Columns that the model reads. Default: what the model's `get_required_features_list()` returns."""
     targets: Names = ()
-    """Tensors that the loss gets."""
+    """Columns that are passed to the loss."""
     epoch_count: PositiveInt = 1
-    """How often the table is gone through."""
+    """Number of passes over the table."""
     max_iter: PositiveInt | None = None
-    """Most minibatches in all."""
+    """Stop after this many minibatches in total."""
     uri_granularity: PositiveInt = 4000
-    """Minibatches of a URI: how often callbacks run."""
+    """Minibatches per URI. Callbacks run, and snapshots can be taken, between URIs."""
     shuffle: bool = False
-    """Whether each epoch draws its own order of minibatches."""
+    """Whether to shuffle the minibatches, in a new order for each epoch."""
 
 
 class Dates(Schema):
     datetime_format: str | None = None
-    """Of start_date and end_date; ISO when absent."""
+    """Format of `start_date` and `end_date`, as for `strptime`. Default: ISO 8601."""
     start_date: str | None = None
-    """The first hour."""
+    """First hour, included. Default: the first hour of the table."""
     end_date: str | None = None
-    """The first hour that is not taken any more."""
+    """End of the range, excluded. Default: the end of the table."""
     timezone: str | None = None
-    """Of dates that name none; UTC when absent."""
+    """Time zone of dates without one. Default: UTC."""
 
     @property
     def hours(self) -> tuple[int | None, int | None]:
-        """Half-open, in seconds since 1970 UTC."""
+        """Start (included) and end (excluded), in seconds since 1970 UTC."""
         return parse_range(self.start_date, self.end_date, self.datetime_format, self.timezone)
 
     @model_validator(mode="after")
-    def _fit_together(self) -> Self:
+    def _check_dates(self) -> Self:
         try:
             _ = self.hours
         except ConfigError as error:
@@ -110,132 +109,138 @@ class Dates(Schema):
         return self
 
 
-class OnlineData(Reading, Dates):
+class OnlineData(ReaderOptions, Dates):
     table: str | None = None
-    """A tensor table of hours; relative paths begin at the config file."""
+    """Path of a tensor table with hours, relative to the config file."""
     merge_tables: MergeTables | None = None
-    """Several tables read as one, instead of `table`."""
+    """Several tables to read as one, instead of `table`."""
     features: Names | None = None
-    """Tensors that the model gets; asked of the model when absent."""
+    """Columns that the model reads. Default: what the model's `get_required_features_list()` returns."""
     targets: Names = ()
-    """Tensors that the loss gets."""
+    """Columns that are passed to the loss."""
     follow: bool = False
-    """Whether to wait for hours that are not there yet."""
+    """Whether to wait for hours that are not in the table yet."""
 
     @model_validator(mode="after")
-    def _name_one_source(self) -> Self:
-        return check_source(self, self.table, self.merge_tables)
+    def _check_source(self) -> Self:
+        _require_one_source(self.table, self.merge_tables)
+        return self
 
 
 class OfflineEvaluation(Schema):
     name: str
-    """Of its folder in evaluation/."""
+    """Name of the folder in `evaluation/` that gets the predictions."""
     keys: Names = ()
-    """Single-valued columns that go into the predictions."""
+    """Single-valued columns that are copied into the predictions."""
     table: str
-    """A tensor table; relative paths begin at the config file."""
+    """Path of a tensor table, relative to the config file."""
     features: Names | None = None
-    """Those of training when absent."""
+    """Columns that the model reads. Default: those of training."""
     targets: Names | None = None
-    """Those of training when absent."""
+    """Columns to compare the predictions with. Default: those of training."""
     max_memory: PositiveInt | None = None
-    """Bytes that may be read ahead."""
+    """Bytes to read ahead at most."""
 
     @model_validator(mode="after")
-    def _can_be_a_folder(self) -> Self:
-        return check_name(self, self.name)
+    def _check_name(self) -> Self:
+        _require_folder_name(self.name)
+        return self
 
 
 class OnlineEvaluation(Dates):
     name: str
-    """Of its folder in evaluation/."""
+    """Name of the folder in `evaluation/` that gets the predictions."""
     keys: Names = ()
-    """Single-valued columns that go into the predictions."""
+    """Single-valued columns that are copied into the predictions."""
     table: str | None = None
-    """A tensor table of hours; relative paths begin at the config file."""
+    """Path of a tensor table with hours, relative to the config file."""
     merge_tables: MergeTables | None = None
-    """Several tables read as one, instead of `table`."""
+    """Several tables to read as one, instead of `table`."""
     features: Names | None = None
-    """Those of training when absent."""
+    """Columns that the model reads. Default: those of training."""
     targets: Names | None = None
-    """Those of training when absent."""
+    """Columns to compare the predictions with. Default: those of training."""
     shifts: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
-    """Hours that the data lies ahead of the model; 0 would score rows that were trained on."""
+    """Hours from the model to the data that it predicts. At least 1: 0 would score rows that were trained on."""
     max_memory: PositiveInt | None = None
-    """Bytes that may be read ahead, or kept until the hours are trained on."""
+    """Bytes to read ahead, or to keep until training reaches those hours, at most."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(set(self.shifts)) < len(self.shifts):
-            raise ValueError("a shift is given twice, expected each once: keep one of the two")
-        return check_source(check_name(self, self.name), self.table, self.merge_tables)
+            raise ValueError(f"shifts must be unique, got {', '.join(map(str, self.shifts))}")
+        _require_folder_name(self.name)
+        _require_one_source(self.table, self.merge_tables)
+        return self
 
 
 class OfflineEvaluations(Schema):
     eval_confs: tuple[OfflineEvaluation, ...] = ()
-    """Tables that the finished model is applied to."""
+    """Tables to predict with the finished model."""
 
     @model_validator(mode="after")
-    def _name_each_once(self) -> Self:
-        return check_names(self, [each.name for each in self.eval_confs])
+    def _check_names(self) -> Self:
+        _require_unique([each.name for each in self.eval_confs])
+        return self
 
 
 class OnlineEvaluations(Schema):
     eval_confs: tuple[OnlineEvaluation, ...] = ()
-    """Later hours that the model of each hour is applied to."""
+    """Later hours to predict with the model of each hour."""
 
     @model_validator(mode="after")
-    def _name_each_once(self) -> Self:
-        return check_names(self, [each.name for each in self.eval_confs])
+    def _check_names(self) -> Self:
+        _require_unique([each.name for each in self.eval_confs])
+        return self
 
 
 class SnapshotterOptions(Schema):
     frequency: NonNegativeFloat = 600.0
-    """Seconds between snapshots; 0 takes one after every URI."""
+    """Seconds between snapshots. 0 takes one after every URI."""
 
 
 class TtlFilterOptions(Schema):
     frequency: PositiveInt = 1
-    """URIs between the moments when expired rows are freed."""
+    """URIs between two sweeps that free expired embedding rows."""
 
 
 class _Training(Schema):
     model_dir: str | None = Field(None, validation_alias=AliasChoices("model_dir", "model_yt_dir", "out"))
-    """Directory of the model, relative to the config; the config's name without its ending when absent."""
+    """Model directory, relative to the config file. Default: the config's file name without its suffix."""
     model: dict[str, Any] = Field(default_factory=dict)
-    """The script's own parameters."""
+    """Parameters of the script: what `build(params)` gets."""
     seed: NonNegativeInt = 0
-    """Of everything random; set before `build`."""
+    """Seed of everything random, set before `build` runs."""
     num_threads: PositiveInt | None = None
-    """Threads of torch; the machine's when absent, and fixed from then on."""
+    """Number of torch threads. Default: all cores. Fixed once the model directory exists."""
     snapshotter: SnapshotterOptions = SnapshotterOptions()
-    """When the state is saved."""
+    """When to save the state of the run."""
     ttl_filter: TtlFilterOptions = TtlFilterOptions()
-    """When expired rows of hash tables are freed."""
+    """When to free expired rows of hash embeddings."""
     progress: bool = True
-    """Whether to show where the run is."""
+    """Whether to show a progress bar."""
     init_from: str | None = None
-    """Directory of a model to start from: its weights, optimizer state and clock."""
+    """Model directory to start from: its weights, optimizer state and clock are copied."""
 
 
 class OfflineConfig(_Training):
     pipeline: Literal["offline"] = "offline"
-    """Epochs over a fixed table; inferred from the keys of `train_data` when absent."""
+    """Epochs over a fixed table. Default: inferred from the keys of `train_data`."""
     train_data: OfflineData
-    """What to learn from, and how often."""
+    """What to train on, and for how many epochs."""
     evaluation: OfflineEvaluations = OfflineEvaluations()
-    """What to predict when the training has ended."""
+    """What to predict when training ends."""
 
 
 class OnlineConfig(_Training):
     pipeline: Literal["online"] = "online"
-    """Hour by hour along a table; inferred from the keys of `train_data` when absent."""
+    """Hour by hour along a table. Default: inferred from the keys of `train_data`."""
     train_data: OnlineData
-    """What to learn from, and from which hour to which."""
+    """What to train on, and which hours."""
     evaluation: OnlineEvaluations = OnlineEvaluations()
     """What to predict after each hour."""
     follow: bool = False
-    """Whether to wait for hours that are not there yet."""
+    """Whether to wait for hours that are not in the table yet."""
 
 
 Config = OfflineConfig | OnlineConfig
@@ -245,20 +250,20 @@ _OFFLINE_KEYS = {"epoch_count", "max_iter", "uri_granularity", "shuffle"}
 
 
 def load_config(tree: dict[str, Any], where: str) -> Config:
-    """The config as its pipeline's schema; without the key `pipeline` other keys tell which one it is."""
-    kind = tree.get("pipeline") or _infer(tree, where)
+    """Check a config against the schema of its pipeline, which other keys imply if `pipeline` is absent."""
+    kind = tree.get("pipeline") or _infer_pipeline(tree, where)
     if kind not in ("offline", "online"):
-        raise ConfigError(f"{where}: pipeline is {kind!r}; expected 'offline' or 'online': write one of them")
+        raise ConfigError(f"{where}: pipeline must be 'offline' or 'online', got {kind!r}")
     return OfflineConfig.load(tree, where) if kind == "offline" else OnlineConfig.load(tree, where)
 
 
-def _infer(tree: dict[str, Any], where: str) -> str:
+def _infer_pipeline(tree: dict[str, Any], where: str) -> str:
     data = tree.get("train_data")
     keys = set(data) if isinstance(data, dict) else set()
     online, offline = keys & _ONLINE_KEYS, keys & _OFFLINE_KEYS
     if online and offline:
         raise ConfigError(
-            f"{where}: train_data has {sorted(online)[0]!r}, which is online, and {sorted(offline)[0]!r}, which is "
-            'offline; expected one kind: remove one of them, or write "pipeline": "online" or "offline"'
+            f"{where}: train_data has the online key {sorted(online)[0]!r} and the offline key {sorted(offline)[0]!r}. "
+            "Remove one of them"
         )
     return "online" if online or "follow" in tree else "offline"

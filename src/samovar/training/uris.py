@@ -1,6 +1,5 @@
-"""Offline URIs: epochs over a fixed table, cut every `uri_granularity` minibatches. Opens no files.
-
-Online URIs: one an hour, also of hours without rows; waiting for those that are not there yet. Trains nothing.
+"""The URIs of a run. Offline: epochs over a table, cut every `uri_granularity` minibatches. Online: one per hour,
+including hours without rows, waiting for hours that a live table does not have yet. Trains nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from samovar.errors import BadInput
 from samovar.hours import HOUR_SECONDS, show_hour
 from samovar.runner import Uri, Uris
-from samovar.runner.stream import Stream, TableStream
+from samovar.runner.stream import Columns, Stream, TableStream
 from samovar.seeds import numpy_generator
 from samovar.tables import Table
 from samovar.tables.merge import check_hour
@@ -20,42 +19,43 @@ from samovar.training.inputs import DataSource
 @dataclass(frozen=True)
 class EpochUris(Uris):
     table: Table
+    columns: Columns
     epoch_count: int
     max_iter: int | None = None
     uri_granularity: int = 4000
     shuffle_seed: int | None = None
-    """Draws the order of each epoch; None keeps the table's."""
-    options: ReadOptions = ReadOptions()  # it is frozen
+    """Decides the order of each epoch. None: the order of the table."""
+    options: ReadOptions = ReadOptions()
 
     @property
     def num_batches(self) -> int:
-        """Of the whole run."""
-        whole = self.epoch_count * self.table.num_minibatches
-        return whole if self.max_iter is None else min(self.max_iter, whole)
+        """In the whole run."""
+        all_epochs = self.epoch_count * self.table.num_minibatches
+        return all_epochs if self.max_iter is None else min(self.max_iter, all_epochs)
 
     @property
-    def per_epoch(self) -> int:
+    def uris_per_epoch(self) -> int:
         return -(-self.table.num_minibatches // self.uri_granularity)
 
     @property
     def count(self) -> int:
         epochs, rest = divmod(self.num_batches, self.table.num_minibatches)
-        return epochs * self.per_epoch + -(-rest // self.uri_granularity)
+        return epochs * self.uris_per_epoch + -(-rest // self.uri_granularity)
 
     def starting_at(self, number: int) -> Iterator[Uri]:
         stream: Stream | None = None
         for each in range(number, self.count):
-            epoch, piece = divmod(each, self.per_epoch)
+            epoch, piece = divmod(each, self.uris_per_epoch)
             if stream is None or piece == 0:
-                stream = TableStream(self.table, self._order(epoch), self.options)
+                stream = TableStream(self.table, self._order(epoch), self.columns, self.options)
             yield self._uri(each, epoch, piece, stream)
 
     def _uri(self, number: int, epoch: int, piece: int, stream: Stream) -> Uri:
-        rows = self.table.num_minibatches
+        per_epoch = self.table.num_minibatches
         first = piece * self.uri_granularity
-        last = min(first + self.uri_granularity, rows, self.num_batches - epoch * rows)
-        name = f"epoch {epoch}" if self.per_epoch == 1 else f"epoch {epoch}, minibatches {first} to {last - 1}"
-        return Uri(number, name, stream, first, last - first, epoch, is_epoch_end=last == rows)
+        stop = min(first + self.uri_granularity, per_epoch, self.num_batches - epoch * per_epoch)
+        name = f"epoch {epoch}" if self.uris_per_epoch == 1 else f"epoch {epoch}, minibatches {first} to {stop - 1}"
+        return Uri(number, name, stream, first, stop - first, epoch, is_epoch_end=stop == per_epoch)
 
     def _order(self, epoch: int) -> Sequence[int]:
         if self.shuffle_seed is None:
@@ -66,8 +66,32 @@ class EpochUris(Uris):
         return order
 
 
+@dataclass(frozen=True)
+class HourUris(Uris):
+    hours: "HourSource"
+    start: int
+    stop: int | None
+    """None: never."""
+    is_ready: Callable[[int], bool] = lambda hour: True
+    """Whether the data for the end of an hour is complete: the later hours that it is evaluated on."""
+    wait: Callable[[], None] = lambda: None
+    """Called repeatedly until the next hour is there. May raise `Stopped`."""
+
+    @property
+    def count(self) -> int | None:
+        return None if self.stop is None else (self.stop - self.start) // HOUR_SECONDS
+
+    def starting_at(self, number: int) -> Iterator[Uri]:
+        while self.count is None or number < self.count:
+            hour = self.start + number * HOUR_SECONDS
+            while not (self.hours.is_complete(hour) and self.is_ready(hour)):
+                self.wait()
+            yield self.hours.uri(hour, number)
+            number += 1
+
+
 class HourSource:
-    """The hours of a table, or of merged ones, from `start` on. Of a live table the newest version, when asked."""
+    """The hours [start, stop) of a data source. A followed live table is reopened when a new version appears."""
 
     def __init__(
         self, data: DataSource, start: int | None = None, stop: int | None = None, is_following: bool = False
@@ -76,8 +100,8 @@ class HourSource:
         self._is_following = is_following
         if is_following and data.complete_until is None:
             raise BadInput(
-                f"{data.section}: {data.name} is finished and never grows; `follow` expects a live table: brew it with "
-                "--append, or leave `follow` out"
+                f"{data.section}: {data.name} is finished and never grows, so it cannot be followed. Set "
+                '"follow": false, or brew a live table with --append'
             )
         self._open(data)
 
@@ -88,13 +112,11 @@ class HourSource:
         last = max(first, last if self._stop is None else min(last, self._stop))
         self.data = data
         self._stream = data.stream(first, last)
-        self._first_row = data.inputs[0].table.minibatches_between(first, last).start
+        self._first_minibatch = data.inputs[0].table.minibatches_between(first, last).start
 
     def is_complete(self, hour: int) -> bool:
-        """Whether all rows of an hour are there; looks for a new version if not."""
-        if not self._is_following:
-            return True
-        if self._has(hour):
+        """Whether every row of an hour is there. Looks for a new version if not."""
+        if not self._is_following or self._has(hour):
             return True
         newer = self.data.reopened()
         if newer.complete_until != self.data.complete_until:
@@ -106,30 +128,6 @@ class HourSource:
 
     def uri(self, hour: int, number: int = 0) -> Uri:
         check_hour([each.table for each in self.data.inputs], hour)
-        rows = self.data.hours.get(hour, range(0))
-        first = rows.start - self._first_row if rows else 0
-        return Uri(number, show_hour(hour), self._stream, first, len(rows), number, hour=hour)
-
-
-@dataclass(frozen=True)
-class HourUris(Uris):
-    source: HourSource
-    start: int
-    stop: int | None
-    """None: for ever."""
-    is_ready: Callable[[int], bool] = lambda hour: True
-    """Whether all that an hour's end needs is there: the hours that it is evaluated on."""
-    wait: Callable[[], None] = lambda: None
-    """Called again and again until the next hour is there; may raise `Stopped`."""
-
-    @property
-    def count(self) -> int | None:
-        return None if self.stop is None else (self.stop - self.start) // HOUR_SECONDS
-
-    def starting_at(self, number: int) -> Iterator[Uri]:
-        while self.count is None or number < self.count:
-            hour = self.start + number * HOUR_SECONDS
-            while not (self.source.is_complete(hour) and self.is_ready(hour)):
-                self.wait()
-            yield self.source.uri(hour, number)
-            number += 1
+        minibatches = self.data.hours.get(hour, range(0))
+        first = minibatches.start - self._first_minibatch if minibatches else 0
+        return Uri(number, show_hour(hour), self._stream, first, len(minibatches), number, hour=hour)

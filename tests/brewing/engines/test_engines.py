@@ -18,5 +18,5 @@ class TestDuckDBEngine(EngineContract):
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="engine 'polars': unknown, expected one of duckdb, memory"):
+    with pytest.raises(ConfigError, match=r"no engine 'polars'\. Available: duckdb, memory"):
         find_engine("polars")

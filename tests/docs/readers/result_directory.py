@@ -40,7 +40,7 @@ class Directory:
         return {path: self.read_checked(path, expected) for path, expected in listed.items()}
 
     def read_log(self, name: str) -> list[Any]:
-        """The lines that a kill cannot take any more."""
+        """The lines that a kill can no longer lose."""
         whole = self.path / "logs" / name
         stem, suffix = name.rsplit(".", 1)
         parts = [whole] if whole.exists() else sorted((self.path / "logs" / stem).glob(f"*.{suffix}"))

@@ -33,7 +33,7 @@ class Row:
 
 
 def read_table(directory: Path) -> Iterator[Row]:
-    """All rows of the newest version."""
+    """All minibatches of the newest version."""
     version = read_attributes(directory)["version"]
     for number in range(1, version + 1):
         manifest = json.loads((directory / f"manifest/{number:06d}.json").read_text())

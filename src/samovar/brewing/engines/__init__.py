@@ -1,4 +1,5 @@
-"""Who sorts: the seam, and one module an engine. Knows no converters, no minibatches and no tables that are written."""
+"""Engines sort the rows of a source: base.py is the seam, then one module per engine. They know no converters, no
+minibatches and no tensor tables."""
 
 from samovar.brewing.engines.base import Engine, Query, find_engine
 

@@ -1,7 +1,7 @@
 """DuckDB: sorts more rows than memory holds, spilling to a temporary folder, and streams them out.
 
-Parquet is read by DuckDB itself, all else by our own reader. Times and shuffle keys come from the same functions as
-in every engine, called back for a few thousand rows at a time.
+DuckDB itself reads Parquet; all other formats come from our own readers. Times and shuffle keys come from the same
+functions as in every engine, called back for a few thousand rows at a time.
 """
 
 import os
@@ -17,11 +17,12 @@ import pyarrow.parquet as parquet
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BIGINT, UBIGINT
 
+from samovar.brewing.arrays import conform
 from samovar.brewing.engines.base import Engine, Query
-from samovar.brewing.formats import conform, read_in_order, scan_schema
-from samovar.brewing.order import DATE, FILE, GRANULAR, ROW, SHUFFLE
+from samovar.brewing.formats.base import ROWS_PER_BATCH
+from samovar.brewing.order import DATE, GRANULAR, SHUFFLE
 from samovar.brewing.progress import Progress
-from samovar.brewing.sources import ROWS_PER_BATCH, Source, SourceFile
+from samovar.brewing.sources import FILE, ROW, SourceFile, read_in_order
 from samovar.errors import BadInput, SamovarError, StoreError
 
 DEFAULT_MEMORY_LIMIT_BYTES = 2 * 10**9
@@ -31,12 +32,14 @@ _LOOKS_LIKE_GLOB = re.compile(r"[*?\[\]{}]")
 
 
 class DuckDBEngine(Engine):
-    def __init__(self, memory_limit_bytes: int | None = None, temp_folder: str | None = None) -> None:
-        self._memory_limit_bytes = memory_limit_bytes or DEFAULT_MEMORY_LIMIT_BYTES
+    def __init__(
+        self,
+        memory_limit_bytes: int | None = None,
+        progress: Progress | None = None,
+        temp_folder: str | None = None,
+    ) -> None:
+        super().__init__(memory_limit_bytes or DEFAULT_MEMORY_LIMIT_BYTES, progress)
         self._temp_folder = temp_folder
-
-    def scan_schema(self, source: Source, notes: list[str] | None = None) -> pa.Schema:
-        return scan_schema(source, notes)
 
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
         if not query.order.key:  # the files' own order needs no sort
@@ -47,7 +50,7 @@ class DuckDBEngine(Engine):
             connection = self._connect(spill)
             stack.callback(connection.close)
             session = _Session(connection, query, self.progress)
-            stack.callback(session.end)
+            stack.callback(self.progress.stop_asking)  # before the connection is closed
             try:
                 session.begin()
                 reader = connection.sql(session.sql()).to_arrow_reader(ROWS_PER_BATCH)
@@ -58,25 +61,25 @@ class DuckDBEngine(Engine):
                 raise session.explain(error) from error
 
     def _connect(self, spill: str) -> duckdb.DuckDBPyConnection:
-        # Each thread holds buffers of its own, and a small limit would be eaten up by them.
-        threads = max(1, min(os.cpu_count() or 1, self._memory_limit_bytes // _BYTES_PER_THREAD))
+        assert self.memory_limit_bytes is not None
+        # Each thread holds buffers of its own, which would use up a small limit.
+        threads = max(1, min(os.cpu_count() or 1, self.memory_limit_bytes // _BYTES_PER_THREAD))
         connection = duckdb.connect(
             config={
-                "memory_limit": f"{self._memory_limit_bytes}B",
+                "memory_limit": f"{self.memory_limit_bytes}B",
                 "temp_directory": spill,
                 "threads": str(threads),
                 "preserve_insertion_order": "false",
             }
         )
-        connection.execute("SET disable_parquet_prefetching = true")  # it would hold whole row groups in memory
+        connection.execute("SET disable_parquet_prefetching = true")  # it holds whole row groups in memory
         return connection
 
 
 class _Session:
-    """One query on its way through DuckDB, where each column goes by a name of ours: DuckDB takes `id` and `ID` for
-    one column."""
+    """One query in DuckDB, with column names of our own: to DuckDB, `id` and `ID` are one column."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, query: Query, progress: Progress | None) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, query: Query, progress: Progress) -> None:
         self._connection = connection
         self._query = query
         self._progress = progress
@@ -85,19 +88,13 @@ class _Session:
         self._is_native = [_can_read(file) for file in query.source.files]
 
     def begin(self) -> None:
-        """DuckDB tells how far it is with files that it reads itself; of others we count the rows."""
-        if self._progress is None:
-            return
+        """DuckDB knows its progress in files that it reads itself; in other files we count rows."""
         if not any(self._is_native):
-            return self._progress.begin("sorting")
-        self._connection.execute("SET enable_progress_bar = true")  # else it keeps no count
+            self._progress.begin("sorting")
+            return
+        self._connection.execute("SET enable_progress_bar = true")  # or it keeps no count
         self._connection.execute("SET enable_progress_bar_print = false")
         self._progress.begin("sorting", 100, "percent", self._connection.query_progress)
-
-    def end(self) -> None:
-        """Before the connection is closed: nobody asks it any more."""
-        if self._progress is not None:
-            self._progress.ask_no_more()
 
     def sql(self) -> str:
         query = self._query
@@ -110,26 +107,26 @@ class _Session:
         return self._aliases.get(name, name)
 
     def explain(self, error: Exception) -> BaseException:
-        """What a callback raised, or what DuckDB says, in our words."""
+        """The error that a callback raised, or DuckDB's error as one of ours."""
         if self._failures:
             return self._failures[0]
         name = self._query.source.name
-        # While rows stream out, Arrow hands DuckDB's error on as one of its own.
+        # While rows stream out, DuckDB's error arrives as one of Arrow's.
         if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in str(error):
-            return StoreError(f"{name}: DuckDB ran out of memory or disk while sorting ({error}): raise memory_limit")
+            return StoreError(f"{name}: DuckDB ran out of memory or disk while sorting ({error}); raise memory_limit")
         if isinstance(error, duckdb.IOException | OSError):
-            return StoreError(f"{name}: could not be read or sorted ({error}): check the files and the free disk space")
-        return BadInput(f"{name}: could not be sorted ({error}): mend the source")
+            return StoreError(f"{name}: could not be read or sorted ({error}); check the files and the free disk space")
+        return BadInput(f"{name}: could not be sorted ({error})")
 
     def _rows(self) -> str:
-        """All rows with their place, from DuckDB's own reader and from ours."""
+        """All rows with their places, from DuckDB's own reader and from ours."""
         parts = []
         if any(self._is_native):
             files = enumerate(self._query.source.files)
             natives = {number: file for number, file in files if self._is_native[number]}
             columns = ", ".join(f"{_quote(name)} AS {alias}" for name, alias in self._aliases.items())
             number = f"(CAST({list(natives)} AS INTEGER[]))[CAST(file_index AS BIGINT) + 1]"
-            paths = ", ".join(_text(str(file.path)) for file in natives.values())
+            paths = ", ".join(_quote_text(str(file.path)) for file in natives.values())
             parts.append(
                 f"SELECT {columns}, CAST({number} AS INTEGER) AS {FILE}, CAST(file_row_number AS BIGINT) AS {ROW} "
                 f"FROM read_parquet([{paths}], union_by_name=true)"
@@ -145,13 +142,13 @@ class _Session:
         return pa.RecordBatchReader.from_batches(schema, self._guarded_rows(schema))
 
     def _guarded_rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        query = self._query
-        is_ours = [not is_native for is_native in self._is_native]
+        """DuckDB would turn an error of ours into a text, so it is kept."""
+        query, num_rows = self._query, 0
+        files = [number for number, is_native in enumerate(self._is_native) if not is_native]
         try:
-            for batch in read_in_order(query.source, query.schema, query.read_columns, is_ours):
-                if self._progress is not None:
-                    self._progress.num_sorted_rows += batch.num_rows
-                    self._progress.reach(self._progress.num_sorted_rows)
+            for batch in read_in_order(query.source, query.schema, query.read_columns, files):
+                num_rows += batch.num_rows
+                self._progress.reach(num_rows)
                 yield batch.rename_columns(schema.names)
         except (SamovarError, KeyboardInterrupt) as error:
             self._failures.append(error)
@@ -195,7 +192,7 @@ class _Session:
 
 
 def _output_schema(query: Query, found: pa.Schema) -> pa.Schema:
-    """The promised names; the scanned types of the source's columns, DuckDB's of the added ones."""
+    """The promised names, with the scanned types for the source's columns and DuckDB's for the added ones."""
     fields = []
     for name, field in zip([*query.columns, *query.added_columns], found, strict=True):
         fields.append(query.schema.field(name) if name in query.schema.names else field.with_name(name))
@@ -203,9 +200,9 @@ def _output_schema(query: Query, found: pa.Schema) -> pa.Schema:
 
 
 def _can_read(file: SourceFile) -> bool:
-    """Whether DuckDB itself reads the file right: not if its path looks like a glob, nor if it has columns that
-    DuckDB cannot tell apart from each other or from its own."""
-    if file.format != "parquet" or _LOOKS_LIKE_GLOB.search(str(file.path)):
+    """Whether DuckDB itself reads the file correctly: not if its path looks like a glob, or if DuckDB cannot
+    distinguish its columns from each other or from DuckDB's own."""
+    if file.format.name != "parquet" or _LOOKS_LIKE_GLOB.search(str(file.path)):
         return False
     names = [name.lower() for name in [*parquet.read_schema(file.path).names, *_OWN_COLUMNS]]
     return len(names) == len(set(names))
@@ -216,6 +213,6 @@ def _quote(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _text(value: str) -> str:
+def _quote_text(value: str) -> str:
     escaped = value.replace("'", "''")
     return f"'{escaped}'"

@@ -1,0 +1,134 @@
+"""The seam of raw file formats. A format scans one file for its columns and reads its rows; it knows no other files.
+
+To add a format, write a module with one subclass of `Format` and list its suffixes in FORMATS. A format that stores
+types declares them in `ColumnTypes`; a text format lets `ColumnTypes` learn them from the values.
+"""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from samovar.brewing.formats.column_types import ColumnTypes
+from samovar.errors import BadInput, UnknownColumn
+from samovar.native import Hasher
+
+FORMATS = {
+    ".parquet": "samovar.brewing.formats.parquet:ParquetFormat",
+    ".pq": "samovar.brewing.formats.parquet:ParquetFormat",
+    ".csv": "samovar.brewing.formats.csv:CsvFormat",
+    ".tsv": "samovar.brewing.formats.csv:CsvFormat",
+    ".jsonl": "samovar.brewing.formats.json:JsonFormat",
+    ".ndjson": "samovar.brewing.formats.json:JsonFormat",
+    ".json": "samovar.brewing.formats.json:JsonFormat",
+    ".arrow": "samovar.brewing.formats.arrow:ArrowFormat",
+    ".feather": "samovar.brewing.formats.arrow:ArrowFormat",
+    ".ipc": "samovar.brewing.formats.arrow:ArrowFormat",
+}
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+ROWS_PER_BATCH = 8192  # what readers and engines hand over at a time
+UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError)
+_PIECE_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """What one file says about itself."""
+
+    names: Sequence[str]
+    """Its columns in order; a name that occurs twice is listed twice."""
+    num_rows: int
+    notes: Sequence[str] = ()
+    """What the user should look at."""
+
+
+class HashedFile:
+    """A file that is hashed while it is read in order, so that its fingerprint needs no pass of its own."""
+
+    def __init__(self, path: Path, on_read: Callable[[int], object] = lambda num_bytes: None) -> None:
+        self.path = path
+        self._file = path.open("rb")
+        self._hasher = Hasher()
+        self._on_read = on_read
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._hasher.update(piece)
+        self._on_read(len(piece))
+        return piece
+
+    def fingerprint(self) -> dict[str, str | int]:
+        """Name, size and XXH64 of the content: the same wherever the file is. Reads the bytes not read so far."""
+        while self.read(_PIECE_BYTES):
+            pass
+        size_bytes = self.path.stat().st_size
+        return {"name": self.path.name, "size_bytes": size_bytes, "xxh64": f"{self._hasher.digest():016x}"}
+
+    def close(self) -> None:
+        """Arrow closes what it has read, but the fingerprint may need more bytes: only `with` closes the file."""
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+
+class Format(ABC):
+    """How one kind of file is read."""
+
+    name: ClassVar[str]
+    """For messages."""
+    is_text: ClassVar[bool] = False
+    """Text files may be compressed."""
+
+    @abstractmethod
+    def scan(self, file: HashedFile, types: ColumnTypes) -> FileScan | None:
+        """Add the types of a file's columns to `types`. Read all of `file` in order, or only look at `file.path`.
+        None means that the file has no lines and says nothing about its columns."""
+
+    @abstractmethod
+    def read(self, path: Path, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+        """All rows in order, with at least the columns of `schema`, in any layout that casts to its types."""
+
+
+def find_format(path: Path) -> Format:
+    """The format that a file's suffix names."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    is_compressed = bool(suffixes) and suffixes[-1] in CODECS
+    suffix = suffixes[-2] if is_compressed and len(suffixes) > 1 else (suffixes or [""])[-1]
+    found = _load_format(FORMATS[suffix]) if suffix in FORMATS else None
+    if found is None or (is_compressed and not found.is_text):
+        raise BadInput(
+            f"source: {path}: unknown file format. Known suffixes: {', '.join(FORMATS)}; text files may be compressed "
+            f"({', '.join(CODECS)})"
+        )
+    return found
+
+
+@cache
+def _load_format(address: str) -> Format:
+    module, _, attribute = address.partition(":")
+    found: Format = getattr(importlib.import_module(module), attribute)()
+    return found
+
+
+def open_text(path: Path, file: HashedFile | None = None) -> pa.NativeFile:
+    """The decompressed bytes of a text file, read through `file` if it is given."""
+    raw = str(path) if file is None else pa.PythonFile(file, mode="r")
+    return pa.input_stream(raw, compression=CODECS.get(path.suffix.lower()))
+
+
+def require_columns(path: Path, schema: pa.Schema, names: Sequence[str]) -> None:
+    for name in schema.names:
+        if name not in names:
+            raise UnknownColumn(f"{path}: no column {name!r}. Available: {', '.join(names)}")

@@ -1,0 +1,131 @@
+"""CSV files and the like: a header line, then values between delimiters, in quotes or not.
+
+A value may contain line breaks. They are meant, or the sign of a quote that was never closed, which makes one value
+of all rows up to the next quote; the scan reports both.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+from pyarrow import types as arrow_types
+
+from samovar.brewing.arrays import as_numpy
+from samovar.brewing.formats.base import FileScan, Format, HashedFile, open_text, require_columns
+from samovar.brewing.formats.column_types import FALSE_WORDS, TRUE_WORDS, ColumnTypes
+from samovar.errors import BadInput
+
+_BLOCK_BYTES = 8 << 20
+_HEADER_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 20
+_DELIMITERS = ",\t;|"
+
+
+class CsvFormat(Format):
+    name = "csv"
+    is_text = True
+
+    def scan(self, file: HashedFile, types: ColumnTypes) -> FileScan:
+        path = file.path
+        names = _read_names(path)
+        for name in names:  # a file without rows still has these columns
+            types.learn_texts(name, pa.array([], pa.string()), path)
+        breaks, last = _LineBreaks(), None
+        for batch in _open(path, dict.fromkeys(names, pa.string()), file):
+            for name in dict.fromkeys(names):
+                if types.learn_texts(name, batch.column(name), path).leaf == "string":
+                    breaks.count(name, batch.column(name))
+            breaks.num_rows += batch.num_rows
+            last = batch.column(names[-1])[-1] if batch.num_rows else last
+        _refuse_open_quote(path, breaks.num_rows, None if last is None else last.as_py())
+        return FileScan(names, breaks.num_rows, breaks.notes(path))
+
+    def read(self, path: Path, schema: pa.Schema) -> csv.CSVStreamingReader:
+        require_columns(path, schema, _read_names(path))
+        # Arrow reads no column of type null; any other type will do for an empty one.
+        kinds = {field.name: pa.string() if arrow_types.is_null(field.type) else field.type for field in schema}
+        return _open(path, kinds)
+
+
+def _open(path: Path, kinds: dict[str, pa.DataType], file: HashedFile | None = None) -> csv.CSVStreamingReader:
+    convert = csv.ConvertOptions(
+        column_types=kinds,
+        include_columns=list(kinds),
+        null_values=[""],  # "NA" and "null" are words like any other
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        true_values=list(TRUE_WORDS),
+        false_values=list(FALSE_WORDS),
+    )
+    return csv.open_csv(
+        open_text(path, file),
+        csv.ReadOptions(block_size=_BLOCK_BYTES),
+        csv.ParseOptions(delimiter=_find_delimiter(path), newlines_in_values=True),
+        convert,
+    )
+
+
+def _read_names(path: Path) -> list[str]:
+    parse = csv.ParseOptions(delimiter=_find_delimiter(path))
+    return list(csv.open_csv(open_text(path), parse_options=parse).schema.names)
+
+
+def _find_delimiter(path: Path) -> str:
+    """The delimiter that is most frequent in the header line."""
+    with open_text(path) as stream:
+        header = stream.read(_HEADER_BYTES).split(b"\n")[0]
+    return max(_DELIMITERS, key=lambda delimiter: header.count(delimiter.encode()))
+
+
+@dataclass
+class _LineBreaks:
+    """Values with line breaks in the rows that were scanned so far."""
+
+    num_rows: int = 0
+    num_values: int = 0
+    most_breaks: int = 0
+    longest: tuple[int, str] = (0, "")
+    """Row and column of the value with `most_breaks`."""
+
+    def count(self, column: str, texts: pa.Array) -> None:
+        """Count the values of the next rows, which begin at `num_rows`."""
+        counts = as_numpy(pc.count_substring(texts, "\n").fill_null(0))
+        self.num_values += int(np.count_nonzero(counts))
+        if counts.max(initial=0) > self.most_breaks:
+            self.most_breaks, self.longest = int(counts.max()), (self.num_rows + int(counts.argmax()), column)
+
+    def notes(self, path: Path) -> list[str]:
+        if self.num_values == 0:
+            return []
+        row, column = self.longest
+        return [
+            f"{path}: values with line breaks: {self.num_values}. The longest has {self.most_breaks + 1} lines "
+            f"(row {row}, column {column!r}). If it is not a text, its quote is not closed and the rows below are lost"
+        ]
+
+
+def _refuse_open_quote(path: Path, num_rows: int, last: str | None) -> None:
+    """`last` is the last value of the file. If its quote is not closed, it reaches to the very last byte."""
+    num_lines = 0 if last is None else last.strip().count("\n")
+    if last is None or num_lines == 0:
+        return
+    raw = b'"' + last.replace('"', '""').encode()
+    if _read_end(path, len(raw)) == raw:
+        raise BadInput(
+            f"{path}: row {num_rows - 1} opens a quote that is never closed, so its last value contains {num_lines} "
+            "more lines"
+        )
+
+
+def _read_end(path: Path, num_bytes: int) -> bytes:
+    """The last bytes of the text. A compressed file must be read from its start to get there."""
+    end = b""
+    with open_text(path) as stream:
+        if stream.seekable():
+            stream.seek(max(0, stream.size() - num_bytes))
+        while piece := stream.read(max(_PIECE_BYTES, num_bytes)):
+            end = (end + piece)[-num_bytes:]
+    return end

@@ -1,0 +1,348 @@
+"""The commands `ls`, `show`, `diff`, `clone`, `plot` and `tree`: runs and configs side by side."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+
+from samovar.cli.options import Csv, Json, Png, ResultDir, Svg, Targets
+from samovar.cli.output import open_console, print_json, print_notes, print_table, save_text
+from samovar.config import format_csv
+from samovar.config.diff import Diff, show_value
+from samovar.config.values import MISSING
+
+if TYPE_CHECKING:
+    from samovar.results import ResultDirectory
+
+_AGES = ((86400.0 * 2, 86400.0, "d"), (3600.0 * 2, 3600.0, "h"), (120.0, 60.0, "min"), (0.0, 1.0, "s"))
+"""From this many seconds on, the unit in seconds, its name."""
+_MOST_RUNS = 200
+_MOST_COLUMNS = 12
+_MOST_BRANCHES = 40
+
+
+def ls(
+    places: Annotated[
+        list[str] | None, typer.Argument(help="Folders or glob patterns. Default: this folder.", metavar="DIR")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help='A condition such as "lr>0.01" or state=finished. Repeatable.', metavar="CONDITION"),
+    ] = None,
+    sort: Annotated[
+        list[str] | None, typer.Option(help="A column to sort by; -COLUMN descends. Repeatable.", metavar="COLUMN")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Facts, config keys and metrics to show.", metavar="A,B,…")
+    ] = None,
+    csv: Csv = None,
+    as_json: Json = False,
+) -> None:
+    """List runs with their state, age and latest metrics.
+
+    Prints a table on a terminal and CSV to a pipe.
+
+    Example: samovar ls models --where "lr>0.01" --sort -auc --columns state,lr,auc
+    """
+    from samovar.runs.find import find_directories
+    from samovar.runs.listing import list_runs
+
+    wanted = [name.strip() for name in columns.split(",")] if columns else []
+    listing = list_runs(find_directories(places or ["."]), datetime.now(UTC), where or [], sort or [], wanted)
+    print_notes(f"unreadable: {problem}" for problem in listing.unreadable)
+    names = _shorten(listing.columns)
+
+    def show() -> None:
+        table = Table(*names)
+        for row in listing.rows[:_MOST_RUNS]:
+            table.add_row(*map(_show_cell, names, row))
+        open_console().print(table)
+        if len(listing.rows) > _MOST_RUNS:
+            more = len(listing.rows) - _MOST_RUNS
+            print_notes([f"{more} more; narrow the list with --where, or write all of it with --csv FILE"])
+
+    print_table(
+        to_csv=lambda: format_csv(names, listing.rows),
+        to_json=lambda: [dict(zip(names, row, strict=True)) for row in listing.rows],
+        show=show,
+        csv_file=csv,
+        as_json=as_json,
+    )
+
+
+def _shorten(columns: Sequence[str]) -> list[str]:
+    """Drop `config.` and `metric.` where the rest of the name is still unique."""
+    short = [column.partition(".")[2] or column for column in columns]
+    return [name if short.count(name) == 1 else column for name, column in zip(short, columns, strict=True)]
+
+
+def _show_cell(column: str, value: Any) -> str:
+    if column == "age" and isinstance(value, float):
+        _, unit, name = next(age for age in _AGES if value >= age[0])
+        return f"{value / unit:.0f} {name}"
+    return f"{value:.5g}" if isinstance(value, float) else show_value(value)
+
+
+def show(directory: ResultDir, as_json: Json = False) -> None:
+    """Show the state, sources, sizes and config of a result.
+
+    Example: samovar show models/click_1
+    """
+    from samovar.cli.stages import draw_links, nest_links
+    from samovar.config import dump_config
+    from samovar.results import open_directory
+
+    result = open_directory(directory)
+    if as_json:
+        print_json({**_result_answer(result), "sources": nest_links(result.chain()), "config": result.config})
+        return
+    console = open_console()
+    console.print(_result_grid(result))
+    console.print(_size_grid(result))
+    if result.lineage.sources:
+        console.print(draw_links("made from:", result.chain()))
+    console.print("config:")
+    console.print(dump_config(result.config), end="")
+
+
+def _result_answer(result: "ResultDirectory") -> dict[str, Any]:
+    status = result.status
+    return {
+        "directory": result.name,
+        "kind": result.lineage.kind,
+        "id": result.id,
+        "state": result.condition,
+        "holder": None if status is None or status.holder is None else asdict(status.holder),
+        "position": None if status is None else status.position,
+        "error": None if status is None else status.error,
+        "code_changes": _code_changes(result),
+        "bytes": result.sizes(),
+    }
+
+
+def _code_changes(result: "ResultDirectory") -> list[dict[str, Any]]:
+    return list(result.store.attributes().values.get("script_changes", []))
+
+
+def _result_grid(result: "ResultDirectory") -> Table:
+    grid = Table.grid(padding=(0, 2))
+    status = result.status
+    grid.add_row("directory", result.name)
+    grid.add_row("kind", result.lineage.kind)
+    grid.add_row("id", result.id)
+    grid.add_row("status", result.describe_state())
+    if status is not None and status.position is not None:
+        grid.add_row("position", str(status.position))
+    if status is not None and status.error is not None:
+        grid.add_row("error", f"{status.error['type']}: {status.error['message']}")
+    for change in _code_changes(result):
+        grid.add_row("code changed", f"at position {change['position']}: {', '.join(change['files'])}")
+    return grid
+
+
+def _size_grid(result: "ResultDirectory") -> Table:
+    grid = Table("file or folder", "size", box=None)
+    for name, size in result.sizes().items():
+        grid.add_row(name, decimal(size))
+    return grid
+
+
+def diff(
+    configs: Targets,
+    baseline: Annotated[
+        str | None, typer.Option(help="Show only values that differ from this target's.", metavar="TARGET")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="A key or section to leave out; *.key at any depth. Repeatable.", metavar="KEY"),
+    ] = None,
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Also compare versions, threads and devices of results.")
+    ] = False,
+    csv: Csv = None,
+    as_json: Json = False,
+) -> None:
+    """Show the keys in which configs differ.
+
+    Prints a table on a terminal and CSV to a pipe.
+
+    Example: samovar diff models/click_1 models/click_2 new_config.json > difference.csv
+    """
+    from samovar.runs.diff import against_baseline, compare_targets, put_first
+    from samovar.runs.find import find_targets
+
+    targets = find_targets(configs)
+    if baseline is not None:
+        targets = put_first(find_targets([baseline])[0], targets)
+    found = compare_targets(targets, ignore or (), environment)
+    if baseline is not None:
+        found = against_baseline(found)
+    print_table(
+        to_csv=found.to_csv,
+        to_json=lambda: {
+            "names": found.names,
+            "differences": {key: dict(zip(found.names, row, strict=True)) for key, row in found.rows.items()},
+        },
+        show=lambda: _print_diff(found),
+        csv_file=csv,
+        as_json=as_json,
+    )
+
+
+def _print_diff(found: Diff) -> None:
+    if not found:
+        print("no difference")
+    elif len(found.names) <= _MOST_COLUMNS:
+        table = Table("key", *found.names)
+        for key, values in found.rows.items():
+            table.add_row(key, *map(show_value, values))
+        open_console().print(table)
+    else:
+        open_console().print(_diff_summary(found))
+
+
+def _diff_summary(found: Diff) -> Table:
+    from samovar.runs.diff import summarize
+
+    table = Table("key", "values", "most common", caption=f"{len(found.names)} configs; every value with --csv FILE")
+    for summary in summarize(found):
+        shown = ", ".join(f"{value} ({count})" for value, count in summary.commonest)
+        rest = summary.num_values - len(summary.commonest)
+        table.add_row(summary.key, str(summary.num_values), f"{shown}, {rest} more" if rest else shown)
+    return table
+
+
+def clone(
+    config: Annotated[Path, typer.Argument(help="A config or a result directory.", metavar="CONFIG")],
+    conf: Annotated[
+        list[str], typer.Option(help="Config keys to change, as a JSON object. Repeatable.", metavar="JSON")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Copy a config with changes, under the next free name.
+
+    online.json becomes onlinea.json, then onlineb.json. The copy records its parent.
+
+    Example: samovar clone online.json --conf '{"model.lr": 0.01}'
+    """
+    from samovar.config import parse_override
+    from samovar.runs.clone import clone as make_clone
+    from samovar.runs.find import find_targets
+
+    targets = find_targets([config])
+    if len(targets) > 1:
+        raise typer.BadParameter(f"{config} holds {len(targets)} results; name one of them")
+    made = make_clone(targets[0], [parse_override(text) for text in conf])
+    for key, near in made.new_keys.items():
+        guess = f". Did you mean {near!r}?" if near else ""
+        print_notes([f"note: {config} has no key {key!r}; the clone adds it{guess}"])
+    if as_json:
+        changes = {key: {"old": old, "new": new} for key, (old, new) in made.changes.rows.items()}
+        print_json({"path": os.path.relpath(made.path), "changes": changes, "new_keys": list(made.new_keys)})
+        return
+    for key, (old, new) in made.changes.rows.items():
+        print(f"  {key}: {show_value(old) or '(none)'} → {show_value(new) or '(none)'}")
+    print(os.path.relpath(made.path))
+
+
+def plot(
+    runs: Targets,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="A metric, by full name or last part. Repeatable. Default: losses.", metavar="NAME"),
+    ] = None,
+    csv: Csv = None,
+    png: Png = None,
+    svg: Svg = None,
+    as_json: Json = False,
+) -> None:
+    """Plot the metrics of many runs, finished or not.
+
+    The legend shows only what differs between their configs. Prints the points as CSV to a pipe.
+
+    Example: samovar plot models/click_* --metric auc --png auc.png
+    """
+    from samovar.runs.curves import make_panels
+    from samovar.runs.drawing import draw_lines
+    from samovar.runs.find import find_targets
+
+    panels = make_panels(find_targets(runs), metric or ())
+    points = [
+        (line.label, panel.metric, step, value)
+        for panel in panels
+        for line in panel.lines
+        for step, value in zip(line.steps, line.values, strict=True)
+    ]
+    columns = ("run", "metric", "step", "value")
+    pictures = _name_pictures(png, svg)
+    if pictures:
+        from samovar.runs.drawing import save_panels
+
+        save_panels(panels, pictures)
+
+    def show() -> None:
+        console = open_console()
+        for panel in panels:
+            console.print(draw_lines(panel.metric, panel.lines, max(20, min(100, console.width - 14))))
+
+    print_table(
+        to_csv=lambda: format_csv(columns, points),
+        to_json=lambda: [dict(zip(columns, point, strict=True)) for point in points],
+        show=show,
+        csv_file=csv,
+        as_json=as_json,
+        is_drawn=bool(pictures),
+    )
+
+
+def tree(
+    configs: Targets,
+    metric: Annotated[
+        str | None, typer.Option(help="Color the names by the last value of this metric.", metavar="NAME")
+    ] = None,
+    clusters: Annotated[
+        int, typer.Option(help="Draw at most N branches; similar configs share one.", min=2, metavar="N")
+    ] = _MOST_BRANCHES,
+    csv: Csv = None,
+    png: Png = None,
+    svg: Svg = None,
+    as_json: Json = False,
+) -> None:
+    """Draw similar configs close together, as a dendrogram.
+
+    The distance is the share of keys that differ; numbers count by their relative difference.
+
+    Example: samovar tree models/click_* --metric auc --svg tree.svg
+    """
+    from samovar.runs.drawing import draw_dendrogram
+    from samovar.runs.find import find_targets
+    from samovar.runs.tree import make_dendrogram
+
+    found = make_dendrogram(find_targets(configs), clusters, metric)
+    columns = ("branch", "name", metric or "metric")
+    rows = [
+        (number, name, MISSING if leaf.value is None else leaf.value)
+        for number, leaf in enumerate(found.leaves)
+        for name in leaf.names
+    ]
+    pictures = _name_pictures(png, svg)
+    if csv is not None:
+        save_text(csv, format_csv(columns, rows))
+    if pictures:
+        from samovar.runs.drawing import save_dendrogram
+
+        save_dendrogram(found, metric, pictures)
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif csv is None and not pictures:
+        open_console().print(draw_dendrogram(found), end="")
+
+
+def _name_pictures(png: Path | None, svg: Path | None) -> dict[str, Path]:
+    return {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}

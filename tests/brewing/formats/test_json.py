@@ -1,0 +1,99 @@
+"""JSON lines: types across blocks, and files without lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samovar.brewing.formats import json as json_format
+from samovar.errors import BadInput
+from samovar.testing.format import FormatContract, Write, read_all
+
+
+class TestJsonFormat(FormatContract):
+    @pytest.fixture
+    def write(self, tmp_path: Path) -> Write:
+        def write(table: pa.Table) -> Path:
+            lines = [json.dumps(row) + "\n" for row in table.to_pylist()]
+            (tmp_path / "rows.jsonl").write_text("".join(lines))
+            return tmp_path / "rows.jsonl"
+
+        return write
+
+
+class TestCompressedJsonFormat(FormatContract):
+    @pytest.fixture
+    def write(self, tmp_path: Path) -> Write:
+        def write(table: pa.Table) -> Path:
+            lines = [json.dumps(row) + "\n" for row in table.to_pylist()]
+            with pa.output_stream(str(tmp_path / "rows.jsonl.zst"), compression="zstd") as file:
+                file.write("".join(lines).encode())
+            return tmp_path / "rows.jsonl.zst"
+
+        return write
+
+
+IDS = st.none() | st.integers(0, 2**64 - 1)
+JSON_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {"id": IDS, "ids": st.none() | st.lists(IDS, max_size=3), "word": st.none() | st.text("aя1-")}
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(JSON_ROWS)
+def test_json_lines_come_back_as_they_are(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]) -> None:
+    path = tmp_path_factory.mktemp("json") / "rows.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    assert read_all(path)[1] == rows
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2**64 - 1], "uint64"),
+        ([[1], [2**64 - 1]], "list<item: uint64>"),
+        ([[[1]], [[]], None], "list<item: list<item: int64>>"),
+        ([1, 2.5], "double"),
+        ([-1, 2**64 - 1], "double"),
+        ([[], [None], [1.5]], "list<item: double>"),
+        (["2021-01-01T00:00:00", "x"], "string"),
+        ([True, None], "bool"),
+        ([None, None], "null"),
+    ],
+)
+def test_a_json_column_has_one_type_however_the_file_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: list[Any], kind: str
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
+    for block_bytes in (1 << 20, 8):
+        monkeypatch.setattr(json_format, "_BLOCK_BYTES", block_bytes)
+        kinds, rows = read_all(path)
+        assert kinds == {"x": kind}
+        assert [row["x"] for row in rows] == [float(v) if kind == "double" and v is not None else v for v in values]
+
+
+def test_json_columns_of_two_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"x": 1}\n{"x": "a"}\n')
+    with pytest.raises(BadInput, match=r"rows.jsonl: cannot be read as json \(.*changed from number to string"):
+        read_all(path)
+    monkeypatch.setattr(json_format, "_BLOCK_BYTES", 8)
+    with pytest.raises(BadInput, match=r"column 'x' is int64 in some rows and string in others"):
+        read_all(path)
+
+
+def test_files_without_lines_do_not_affect_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    (tmp_path / "b.jsonl").write_text('{"x": 1}\n')
+    (tmp_path / "c.jsonl").write_text("\n \n")
+    assert read_all(str(tmp_path / "*")) == ({"x": "int64"}, [{"x": 1}])
+    with pytest.raises(BadInput, match=r"a.jsonl: no rows, or none"):
+        read_all(tmp_path / "a.jsonl")

@@ -1,0 +1,54 @@
+"""The examples in the docstrings run."""
+
+import doctest
+import importlib
+from typing import Any
+
+import pytest
+from tests.callbacks.test_callbacks import open_result
+
+from samovar.runner import Learner, Loader, MinibatchWorkerPool, Run, Runner
+from samovar.testing.callback import make_learner, make_uris
+
+MODULES = ("best_nets", "evaluation", "logs", "progress", "schedule", "snapshots", "stopping", "ttl")
+EXAMPLES = [
+    example
+    for name in MODULES
+    for example in doctest.DocTestFinder().find(importlib.import_module(f"samovar.callbacks.{name}"))
+    if example.examples
+]
+
+
+def make_names() -> dict[str, Any]:
+    """What the examples take for granted."""
+    learner = make_learner()
+    learner.predict = lambda output: output
+    pool = MinibatchWorkerPool(learner)
+    return {
+        "Learner": Learner,
+        "Run": Run,
+        "Runner": Runner,
+        "learner": learner,
+        "model": learner.model,
+        "optimizer": learner.optimizers,
+        "loss": learner.loss,
+        "pool": pool,
+        "loader": Loader(),
+        "run": Run(learner),
+        "uris": make_uris(),
+        "result": open_result(),
+    }
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_runs(example: doctest.DocTest) -> None:
+    example.globs.update(make_names())
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_every_public_callback_has_an_example() -> None:
+    import samovar.callbacks
+
+    without = {"RateFactor"}  # the example of Plateau shows it
+    shown = {example.name.rpartition(".")[2] for example in EXAMPLES}
+    assert set(samovar.callbacks.__all__) - shown == without

@@ -1,0 +1,47 @@
+"""brew and table, as a user types them."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from tests.cli.commands import samovar
+from tests.tables.making import make_table
+
+from samovar.store import LocalStore
+
+
+def test_table_shows_schema_versions_hours_batch_sizes_and_bytes(tmp_path: Path) -> None:
+    make_table(LocalStore(tmp_path), 20, num_examples=(300, 300, 300, 5))
+    shown = samovar("table", tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    for expected in (
+        "version      1 of 1",
+        "20 with 4,525 examples",
+        "7, 1970-01-01T00:00 to 1970-01-01T06:00",
+        "banner   categorical  1     uint64",
+        "fewer than 300          5            25.00%",
+    ):
+        assert expected in shown.stdout, shown.stdout
+
+
+def test_table_prints_one_minibatch_readably(tmp_path: Path) -> None:
+    make_table(LocalStore(tmp_path), 4)
+    shown = samovar("table", tmp_path, "--minibatch", 2).stdout
+    assert "minibatch 2 of hour 1970-01-01T00:00: 5 examples" in shown
+    assert "hit 2 0, hit 2 1, hit 2 2, None, hit 2 4" in shown
+    assert "1, 1, 1, 1, 1" in shown
+    beyond = samovar("table", tmp_path, "--minibatch", 4)
+    assert beyond.returncode == 2
+    assert "has 4 minibatches, got a range from 4 to 5" in beyond.stderr
+
+
+def test_table_exports_ordinary_rows(tmp_path: Path) -> None:
+    make_table(LocalStore(tmp_path / "table"), 4)
+    done = samovar("table", tmp_path / "table", "--export", tmp_path / "rows.parquet")
+    assert done.stdout == f"{tmp_path}/rows.parquet: 610 rows\n"
+    assert pq.read_table(tmp_path / "rows.parquet").num_rows == 610
+
+
+def test_table_says_when_there_is_none(tmp_path: Path) -> None:
+    missing = samovar("table", tmp_path / "none")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "no tensor table there" in missing.stderr
