@@ -157,7 +157,7 @@ def test_the_flights_example_is_replayed_bit_for_bit(quick_path: Path) -> None:
     folder = copy_example("flights", quick_path)
     subprocess.run([sys.executable, "make_log.py", "--until", "2013-01-15"], cwd=folder, check=True)
     tree = read_config(folder / "recipe.json")
-    for name, change in (("leaving", {}), ("told", {"time_field": "told"})):
+    for name, change in (("leaving", {}), ("known", {"time_field": "known"})):
         recipe = merge(tree, change)
         brew(Recipe.load(recipe, "recipe"), recipe, folder, folder / name)
         check_replay(folder / name)
