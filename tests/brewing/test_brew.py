@@ -116,7 +116,7 @@ def test_a_failure_leaves_its_directory_to_a_corrected_source_or_recipe(tmp_path
         (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n,2\n")
         with pytest.raises(BadInput, match="the time is null"):
             run(tmp_path, append, source="rows.csv")
-        with pytest.raises(NotAResult, match="has no version yet"):
+        with pytest.raises(NotAResult, match="none that was brewed to the end"):
             open_table(tmp_path / "table")
         assert [path.name for path in (tmp_path / "table").glob("[!.]*")] == ["external_stuff"]
     (tmp_path / "rows.csv").write_text("time,id\n1609502400,1\n")

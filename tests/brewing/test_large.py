@@ -43,7 +43,7 @@ def brew_in_child(folder: Path, num_minibatches: int = NEVER) -> tuple[int, int 
 def test_a_killed_brew_leaves_no_table_and_the_next_one_makes_it(tmp_path: Path) -> None:
     write_source(tmp_path, 3000, 1, batch_size=100)
     assert brew_in_child(tmp_path, 20)[0] == -9
-    with pytest.raises(NotAResult, match="has no version yet"):
+    with pytest.raises(NotAResult, match="none that was brewed to the end"):
         open_table(tmp_path / "table")
     assert brew_in_child(tmp_path)[0] == 0
     table = open_table(tmp_path / "table")

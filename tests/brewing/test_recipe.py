@@ -38,13 +38,13 @@ def test_dates_are_whole_hours_in_the_given_zone() -> None:
     ("keys", "message"),
     [
         ({"bach_size": 5}, r"recipe.json: bach_size: unknown key. Did you mean 'batch_size'\?"),
-        ({"batch_size": 0}, "batch_size must be greater than 0, got 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         (
             {"text_factors": {"t": {"words": 17}}},
-            "text_factors.t.words must be less than or equal to 16, got 17",
+            "text_factors.t.words must be at most 16, got 17",
         ),
-        ({"text_factors": {"t": {"ngrams": 17}}}, "text_factors.t.ngrams must be less than or equal to 16, got 17"),
-        ({"shuffle": {"seed": 10**30}}, "shuffle.seed must be less than 18446744073709551616.*, got 1000"),
+        ({"text_factors": {"t": {"ngrams": 17}}}, "text_factors.t.ngrams must be at most 16, got 17"),
+        ({"shuffle": {"seed": 10**30}}, "shuffle.seed must be below 18446744073709551616.*, got 1000"),
         ({"granularity": 60}, "granularity needs time_field"),
         ({"datetime_format": "%Y"}, "datetime_format needs time_field"),
         ({"granularity": 0.5}, "granularity must be .*an integer.*, got 0.5"),

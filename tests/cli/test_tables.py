@@ -31,7 +31,7 @@ def test_table_prints_one_minibatch_readably(tmp_path: Path) -> None:
     assert "1, 1, 1, 1, 1" in shown
     beyond = samovar("table", tmp_path, "--minibatch", 4)
     assert beyond.returncode == 2
-    assert "has 4 minibatches, got a range from 4 to 5" in beyond.stderr
+    assert "has minibatches 0 to 3, got 4" in beyond.stderr
 
 
 def test_table_exports_ordinary_rows(tmp_path: Path) -> None:

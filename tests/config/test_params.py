@@ -315,3 +315,12 @@ def test_defaults_of_an_old_run_compare_after_a_trip_through_json() -> None:
         Params({}, ledger).get("shape", (1, 2))
         Params({}, ledger).get("key", sorted)
     assert changed_defaults(Ledger.from_dict(json.loads(json.dumps(old.to_dict()))), new) == []
+
+
+def test_the_key_that_was_meant_is_found_within_its_section() -> None:
+    ledger = Ledger()
+    params = Params({"model": {"lrr": 0.1}}, ledger=ledger)
+    assert params.model.get("dim", 8) == 8
+    assert params.model.get("lr", 0.5) == 0.5
+    assert ledger.nearest_absent("model.lrr") == "model.lr"
+    assert ledger.nearest_absent("model.xyz") is None

@@ -127,7 +127,7 @@ def test_a_wrong_type_is_reported_with_path_value_and_the_text_of_the_field() ->
         ({"kind": "Adam"}, "kind must be 'adam' or 'sgd', got 'Adam' (a string)"),
         (
             {"workers": -1},
-            "workers must be greater than 0 or 'auto', got -1 (an integer)",
+            "workers must be at least 1 or 'auto', got -1",
         ),
         ({"workers": 3.0}, "workers must be an integer or 'auto', got 3.0 (a number). Write 3"),
         (

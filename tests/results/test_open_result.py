@@ -90,6 +90,18 @@ def test_a_finished_result_is_left_alone_whatever_the_script(store: Store) -> No
     assert {entry.path: store.read(entry.path) for entry in store.list()} == before
 
 
+def test_a_finished_result_reports_that_the_script_changed_since(store: Store) -> None:
+    with start(store, script=b"rate = 1\nsteps = 2\n") as result:
+        result.restore()
+        result.finish({}, 1)
+    assert start(store, script=b"rate = 1\nsteps = 2\n").notes == []
+    (note,) = start(store, script=b"rate = 3\nsteps = 2\n").notes
+    assert note.startswith("the script has changed since this result was made")
+    assert "-rate = 1" in note
+    assert "+rate = 3" in note
+    assert "steps" not in note
+
+
 def test_another_config_is_refused_and_the_difference_printed(store: Store) -> None:
     with start(store):
         pass

@@ -342,7 +342,7 @@ def test_a_newer_format_a_missing_version_and_a_missing_table_are_reported(tmp_p
     (tmp_path / "manifest" / "000001.json").unlink()
     with pytest.raises(CorruptData, match=r"000001.json: the manifest is missing"):
         open_table(tmp_path)
-    with pytest.raises(NotAResult, match="has no version yet"):
+    with pytest.raises(NotAResult, match="none that was brewed to the end"):
         open_table(tmp_path / "segments")
     with pytest.raises(NotAResult, match="no tensor table there"):
         open_table(tmp_path / "none")

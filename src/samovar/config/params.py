@@ -65,7 +65,11 @@ class Ledger:
 
     def nearest_absent(self, key: str) -> str | None:
         """The key that was probably meant: one that code asked for and the config lacks."""
-        return nearest(key, [path for path, record in self.records.items() if not record.is_present])
+        section = key.rpartition(".")[0]
+        absent = [path for path, record in self.records.items() if not record.is_present]
+        near = [path.rpartition(".")[2] for path in absent if path.rpartition(".")[0] == section]
+        best = nearest(key.rpartition(".")[2], near)  # not of whole paths: a shared section makes all of them alike
+        return f"{section}.{best}".lstrip(".") if best else None
 
     def to_dict(self) -> Tree:
         """Plain and sorted values: the same reads give the same bytes in params.json."""

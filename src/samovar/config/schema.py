@@ -99,7 +99,9 @@ def _explain(schema: type[BaseModel], group: list["_PlacedError"]) -> _Problem:
         return _Problem(f"{path}: {text}{shown}" if path else f"{text}{shown}")
     expected = _join_alternatives(_expected(each.details) for each in group)
     hint = _hint(value, expected)
-    return _Problem(f"{path or 'the config'} must {expected}, got {describe(value)}{hint}{known.about(name)}")
+    is_bound = kind in _BOUNDS or kind == "greater_than"
+    got = repr(value) if is_bound else describe(value)  # the type is right, only the number is not
+    return _Problem(f"{path or 'the config'} must {expected}, got {got}{hint}{known.about(name)}")
 
 
 def _explain_unknown_key(known: "_KnownKeys", name: str) -> str:
@@ -123,7 +125,9 @@ def _explain_tag(error: "_PlacedError") -> str:
 _TYPES = {
     "int_type": "an integer",
     "int_from_float": "an integer",
+    "int_parsing": "an integer",
     "float_type": "a number",
+    "float_parsing": "a number",
     "string_type": "a string",
     "bool_type": "true or false",
     "list_type": "a list",
@@ -134,6 +138,7 @@ _TYPES = {
     "model_type": "an object",
     "none_required": "null",
 }
+_BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le"), "less_than": ("below", "lt")}
 _PREAMBLE = re.compile(r"^(Value error, |Assertion failed, )")
 _RULE = re.compile(r"^\w+ should (be|have|match) (.*)$", re.DOTALL)
 
@@ -142,6 +147,16 @@ def _expected(details: ErrorDetails) -> tuple[str, str]:
     """What the value must be, as a verb and its object: `be`, `an integer`."""
     if details["type"] in _TYPES:
         return "be", _TYPES[details["type"]]
+    context = details.get("ctx", {})
+    if details["type"] == "greater_than":
+        limit = context["gt"]
+        is_integer = isinstance(limit, int) and isinstance(details["input"], int)
+        return "be", f"at least {limit + 1}" if is_integer else f"above {limit}"
+    if details["type"] in _BOUNDS:
+        words, key = _BOUNDS[details["type"]]
+        return "be", f"{words} {context[key]}"
+    if details["type"] == "too_short":
+        return "have", f"at least {context['min_length']} item{'s' * (context['min_length'] > 1)}"
     rule = _RULE.match(details["msg"])
     return (rule[1], rule[2]) if rule else ("be", f"valid ({details['msg']})")
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from difflib import unified_diff
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -52,6 +53,8 @@ from samovar.results.snapshot import (
 from samovar.results.state import write_state
 from samovar.store import Lease, take_lease, write_file
 from samovar.store.lease import HEARTBEAT_SECONDS
+
+_MOST_DIFF_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -378,7 +381,7 @@ def begin(
 
 def _finished(directory: ResultDirectory, plan: ResultPlan) -> OpenResult:
     result = OpenResult(directory, plan, None)
-    result.notes = _check_config(directory, plan)
+    result.notes = [*_describe_new_script(directory, plan), *_check_config(directory, plan)]
     if _was_killed_after_finish(directory):
         with take_lease(directory.store) as lease:
             directory.store.sweep()
@@ -386,6 +389,19 @@ def _finished(directory: ResultDirectory, plan: ResultPlan) -> OpenResult:
             position = directory.store.attributes().values[FINISHED]["position"]
             Status("finished", plan.kind, lease.holder, position=position).write(directory.store)
     return result
+
+
+def _describe_new_script(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
+    """A note, if the script is not the one that made the finished result."""
+    if plan.script is None or directory.store.size(SCRIPT) is None:
+        return []
+    old, new = (code.decode(errors="replace").splitlines() for code in (directory.store.read(SCRIPT), plan.script))
+    lines = [line for line in unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++"))]
+    if not lines:
+        return []
+    shown = "\n".join(f"  {line}" for line in lines[:_MOST_DIFF_LINES])
+    rest = f"\n  … {len(lines) - _MOST_DIFF_LINES} more lines" if len(lines) > _MOST_DIFF_LINES else ""
+    return [f"the script has changed since this result was made, and the result is not made again:\n{shown}{rest}"]
 
 
 def _was_killed_after_finish(directory: ResultDirectory) -> bool:

@@ -127,7 +127,7 @@ def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
     """All manifests up to a version, the newest by default."""
     versions = list_versions(store)
     if not versions:
-        raise NotAResult(f"{store.name}: the table has no version yet. Brew it first, or check the path")
+        raise NotAResult(f"{store.name}: no tensor table there, or none that was brewed to the end")
     newest = versions[-1] if version is None else version
     if newest not in versions:
         raise BadInput(f"{store.name} has versions 1 to {versions[-1]}, got {newest}")

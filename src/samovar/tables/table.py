@@ -171,6 +171,8 @@ class Table:
         wanted = self._find(self.columns if columns is None else columns)
         last = self.num_minibatches if stop is None else stop
         if not 0 <= start <= last <= self.num_minibatches:
+            if last - start == 1:
+                raise self._no_minibatch(start)
             raise BadInput(f"{self.name} has {self.num_minibatches} minibatches, got a range from {start} to {last}")
         plan = self._plan(options)
         blocks = self._blocks(start, last, [number for number, _ in wanted], plan.max_cache_size)

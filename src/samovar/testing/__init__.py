@@ -1,6 +1,6 @@
 """Contract tests, and disks that fail, for your own implementations: a store subclasses `StoreContract`, a callback
-`CallbackContract`, a brewing engine `samovar.testing.engine.EngineContract`. Needs pytest; knows the interfaces and no
-implementation."""
+`CallbackContract`, a brewing engine `samovar.testing.engine.EngineContract`, a raw file format
+`samovar.testing.format.FormatContract`. Needs pytest; knows the interfaces and no implementation."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

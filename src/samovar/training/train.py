@@ -77,7 +77,8 @@ def train(request: Request, console: Console | None = None) -> TrainResult:
     effective = make_effective_config(request.tree, request.folder, request.out, directory)
     config = load_config(effective, request.where)
     if directory.is_finished:
-        finished = ResultPlan(MODEL_KIND, effective, sources=_current_sources(directory, effective))
+        sources = _current_sources(directory, effective)
+        finished = ResultPlan(MODEL_KIND, effective, request.script.source, request.script.contents, sources)
         return TrainResult(request.out, True, begin(directory, finished).notes)
     data = open_training_data(config, TableOpener(request.folder, request.replayed or directory, is_following(config)))
     plan = _plan_result(request, effective, data, directory)

@@ -63,6 +63,8 @@ class ColumnTypes:
         before, where = self._learned.get(name, (self._initial(name), path))
         after = before.union(found)
         if after is None:
+            if where != path:
+                raise BadInput(f"column {name!r} is {before.type} in {where} and {found.type} in {path}")
             raise BadInput(f"{path}: column {name!r} is {before.type} in some rows and {found.type} in others")
         self._learned[name] = (after, where)
 
