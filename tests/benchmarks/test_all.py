@@ -64,7 +64,7 @@ def test_the_table_tells_what_has_run_and_a_failure_stops_nothing(quick_path: Pa
     assert len(sections) == 4 + 3 + 2 + 1
     for section in sections:
         assert_told(section, text.splitlines())
-    assert "| **embeddings: ended before its end** |  |  |  |  | FAIL |" in text
+    assert "| **embeddings: ended early** |  |  |  |  | FAIL |" in text
     for told in (f"python {platform.python_version()}", f"torch {version('torch')}", f"xxhash {version('xxhash')}"):
         assert told in text
     for private in (socket.gethostname(), str(quick_path), str(ROOT)):

@@ -36,7 +36,7 @@ def test_a_disturbed_section_keeps_no_promise() -> None:
     section = Section("lap", SECONDS, 6.0, "m", "limit", [Promise("ours", "limit", 0.9)], is_disturbed=True)
     result = make_result(section)
     assert not result.is_kept
-    assert list(make_rows("run", result))[1].promise == "FAIL: 0.9 at least; others used the machine"
+    assert list(make_rows("run", result))[1].promise == "FAIL: 0.9 at least; other processes used the machine"
 
 
 def test_a_promise_about_no_peer_has_a_row_of_its_own() -> None:
@@ -63,7 +63,7 @@ def test_a_benchmark_that_dies_has_told_what_it_knew(tmp_path: Path) -> None:
         publish(reports(), False, tmp_path / "run.json")
     rows = list(make_rows("run", Result.load(tmp_path / "run.json")))
     assert rows[1].contestant == "ours"
-    assert rows[-1] == Row("run: ended before its end", promise="FAIL")
+    assert rows[-1] == Row("run: ended early", promise="FAIL")
 
 
 def test_machine_and_date_stand_above_the_table() -> None:
@@ -84,6 +84,6 @@ def test_the_rest_of_a_page_stays(tmp_path: Path) -> None:
 def test_a_page_without_a_place_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{END}\n{BEGIN}\n")
-    with pytest.raises(BadInput, match=r"page\.md: found no lines"):
+    with pytest.raises(BadInput, match=r"page\.md: the markers"):
         write_into(page, "table")
     assert page.read_text() == f"{END}\n{BEGIN}\n"

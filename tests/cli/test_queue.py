@@ -55,7 +55,7 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
     assert "none.csv" in ok(folder, "queue", "ls", "--failed")
     shown = ok(folder, "queue", "show", "3")
     assert "exit code  2" in shown
-    assert "end of its log:\nerror: source: none.csv" in shown
+    assert "end of its log:\nerror: source: no such file: none.csv" in shown
 
     assert ok(folder, "queue", "retry", "--failed") == "job 3: waiting again\n"
     assert ok(folder, "queue", "cancel", "3", "1") == "job 3: cancelled\njob 1: is done, nothing to do\n"

@@ -28,4 +28,4 @@ def test_checksum_saves_compares_and_says_so_in_its_exit_code(folder: Path, monk
     assert json.loads(samovar("checksum", "runs/a", "--against", "a.sha256", "--json").stdout)["new"] == ["new"]
     again = samovar("checksum", "runs/a", "--save", "a.sha256")
     assert again.returncode == 2
-    assert "a.sha256: exists already" in again.stderr
+    assert "a.sha256 already exists" in again.stderr

@@ -100,7 +100,9 @@ class HashSGD(HashOptimizer):
         lr: Learning rate.
         ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
             None, the default, keeps rows indefinitely.
-        weight_decay, clip_value, clip_norm: See `HashOptimizer`.
+        weight_decay: See `HashOptimizer`.
+        clip_value: See `HashOptimizer`.
+        clip_norm: See `HashOptimizer`.
 
     Example:
         >>> embedding = HashEmbedding({"user": 4})

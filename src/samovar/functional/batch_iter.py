@@ -116,8 +116,9 @@ class Infinite(BatchIter):
         ...     batch_size=16,
         ...     n_iters_per_epoch=5,
         ... )
-        >>> [part.shape for part in next(batches.open(seed=0, epoch=0))]
-        [(16, 8, 8), (16,)]
+        >>> images, labels = next(batches.open(seed=0, epoch=0))
+        >>> images.shape
+        (16, 8, 8)
     """
 
     def __init__(
