@@ -151,7 +151,7 @@ def run_match(title: str, match: Match, turns: Turns) -> Report:
                 contestants = [*(make(name, num_ids=turns.num_ids) for name in match.own), peer]
             promises = [claim.promise for claim in match.claims if claim.is_about(setting, is_full)]
             sections.append(compare(_state(is_full), contestants, setting, turns, promises))
-    return Report(f"{title}; full is {turns.num_ids:,} ids a table; {turns.rounds} interleaved rounds", sections)
+    return Report(f"{title}; full is {turns.num_ids:,} ids per table; {turns.rounds} interleaved rounds", sections)
 
 
 def _state(is_full: bool) -> str:
@@ -162,7 +162,7 @@ def run_alone(title: str, turns: Turns) -> Report:
     """The same tables with one and with two threads, and tables with a tenth of the ids."""
     num_few = turns.num_ids // FEW_IDS_SHARE
     many, few = (make_trainee(HashAdagrad, num_ids) for num_ids in (turns.num_ids, num_few))
-    two, one, joined, small = "2 threads", "1 thread", "2 threads, torch.cat", f"2 threads, {num_few:,} ids a table"
+    two, one, joined, small = "2 threads", "1 thread", "2 threads, torch.cat", f"2 threads, {num_few:,} ids per table"
     prepare = hash_embedding.prepare_plain
     contestants = [
         Contestant(one, prepare, many.step, turns.num_ids, num_threads=1, stream=1),

@@ -120,7 +120,7 @@ def promise(name: str, seconds: Seconds) -> Promise:
     costs = [own / hand for own, hand in zip(seconds[name], seconds[HAND], strict=True)]
     remark = (
         f"takes {statistics.median(costs):.3f} of its time ({min(costs):.2f} to {max(costs):.2f}), "
-        f"{statistics.median(seconds[name]):.2f} s an epoch"
+        f"{statistics.median(seconds[name]):.2f} s per epoch"
     )
     return Promise(name, HAND, 1 / MOST, remark)
 
