@@ -126,13 +126,12 @@ class SlowCalls:
 @pytest.mark.parametrize(("wrap", "buffer_size"), [(lambda f: f, 2), (Threads, 0), (Threads, 2)])
 def test_an_epoch_that_is_closed_early_leaves_no_call_under_way(wrap: Any, buffer_size: int) -> None:
     slow = SlowCalls()
+    before = set(threading.enumerate())
     batches = make(wrap(slow), buffer_size=buffer_size).open(0, 0)
     next(batches)
     batches.close()
-    num_started = slow.num_started
-    assert num_started == slow.num_ended
-    time.sleep(0.15)
-    assert slow.num_started == num_started
+    assert slow.num_started == slow.num_ended
+    assert set(threading.enumerate()) <= before  # no thread is left that could start another call
 
 
 def test_a_transform_that_fails_leaves_no_other_call_under_way() -> None:

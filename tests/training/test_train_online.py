@@ -345,7 +345,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"train_data.end_date": "2020-01-01T00:00"}, "select 2021-01-01T00:00 to 2020-01-01T00:00, but {clicks} has"),
     ({"train_data.start_date": "2021-01-01T00:30"}, "must be a whole hour"),
     ({"train_data.start_date": "soon"}, "date 'soon' must be ISO"),
-    ({"train_data.table": "clacks"}, "train_data.table: {clacks}: "),
+    ({"train_data.table": "clacks"}, "train_data.table: {clacks}: no tensor table there"),
     ({"train_data.tabel": "clicks"}, "Did you mean 'train_data.table'"),
     ({"model.lrr": 1}, "config: the script does not read model.lrr."),
     ({"follow": True}, "is finished and never grows, so it cannot be followed"),
