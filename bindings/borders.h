@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -27,6 +28,11 @@ public:
 private:
     Py_buffer view_;
 };
+
+[[noreturn]] inline void raise_os_error(const std::system_error& error) {
+    PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.what()).ptr());
+    throw nb::python_error();
+}
 
 template <typename T>
 using Vector = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

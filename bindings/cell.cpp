@@ -70,13 +70,18 @@ nb::bytes encode_bag(Vector<const uint64_t> ids, Tensor<const int32_t> lengths, 
     return to_bytes(cell);
 }
 
-nb::bytes encode_opaque(nb::handle data, int codec, int level) {
-    ByteBuffer bytes(data);
+nb::bytes encode_keys(Vector<const uint8_t> raw, int values, uint32_t width, bool has_nulls, uint64_t count,
+                      uint64_t num_bytes, int codec, int level) {
+    if (values < 0 || values > 4) throw std::invalid_argument("values must be 0 to 4");
+    if (reinterpret_cast<uintptr_t>(raw.data()) % samovar::CELL_ALIGNMENT != 0) {
+        throw std::invalid_argument("raw: not aligned to 8 bytes");
+    }
     const Packing packing = packing_of(codec, level);
+    const samovar::KeyLayout layout{static_cast<samovar::KeyValues>(values), width, has_nulls, count, num_bytes};
     std::vector<uint8_t> cell;
     {
         nb::gil_scoped_release release;
-        samovar::append_opaque(cell, bytes.data(), bytes.size(), packing);
+        samovar::append_keys(cell, layout, raw.data(), raw.size(), packing);
     }
     return to_bytes(cell);
 }
@@ -123,10 +128,8 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> array(uint8_t* data, size_t size, nb::han
 // Decoded minibatches: sections of the arena, and what each piece is.
 class DecodedMinibatches {
 public:
-    DecodedMinibatches(nb::object source, const uint8_t* bytes, std::shared_ptr<const CellDecoder> decoder,
-                       std::unique_ptr<Lent> lent)
-        : source_(std::move(source)), bytes_(bytes), decoder_(std::move(decoder)), pool_(lent->pool),
-          data_(lent->block.data), owner_(own(std::move(lent))) {}
+    DecodedMinibatches(std::shared_ptr<const CellDecoder> decoder, std::unique_ptr<Lent> lent)
+        : decoder_(std::move(decoder)), pool_(lent->pool), data_(lent->block.data), owner_(own(std::move(lent))) {}
 
     auto words() const { return array<int64_t>(data_, arena().words.num_items, owner_); }
     auto ints() const { return array<int32_t>(data_ + arena().ints.at, arena().ints.num_items, owner_); }
@@ -139,7 +142,6 @@ public:
     nb::tuple mapped_words() const { return lists_of(arena().words.mapped); }
     nb::tuple mapped_ints() const { return lists_of(arena().ints.mapped); }
     nb::tuple mapped_floats() const { return lists_of(arena().floats.mapped); }
-    nb::tuple mapped_bytes() const { return lists_of(arena().bytes.mapped); }
 
     nb::tuple cells() const {
         nb::list layouts, shapes, pieces, lengths, positions;
@@ -151,7 +153,7 @@ public:
             const Section& items = cell.layout == Layout::dense ? arena().floats : arena().bytes;
             pieces.append(is_bag ? number_of(cell.ids, arena().words) : number_of(cell.items, items));
             lengths.append(is_bag ? number_of(cell.lengths, arena().ints) : 0);
-            positions.append(is_distinct ? number_of(cell.positions, arena().ints) : 0);
+            positions.append(is_distinct ? number_of(cell.positions, arena().ints) : size_t{cell.has_nulls});
         }
         return nb::make_tuple(layouts, shapes, pieces, lengths, positions);
     }
@@ -172,8 +174,9 @@ public:
             auto* next = reinterpret_cast<uint64_t*>(lent->block.data);
             for (const DecodedCell& cell : decoder_->cells()) {
                 if (cell.layout != Layout::distinct) continue;
-                samovar::gather_ids(at<uint64_t>(cell.ids, 0), at<int32_t>(cell.positions, arena().ints.at),
-                                    cell.positions.size, next);
+                const auto* ids = reinterpret_cast<const uint64_t*>(data_) + cell.ids.at;  // never in the source
+                const auto* positions = reinterpret_cast<const int32_t*>(data_ + arena().ints.at) + cell.positions.at;
+                samovar::gather_ids(ids, positions, cell.positions.size, next);
                 next += cell.positions.size;
             }
         }
@@ -189,20 +192,12 @@ public:
             lent = std::make_unique<Lent>(pool_, arena().size_bytes);
             std::memcpy(lent->block.data, data_, arena().size_bytes);
         }
-        return new DecodedMinibatches(source_, bytes_, decoder_, std::move(lent));
+        return new DecodedMinibatches(decoder_, std::move(lent));
     }
 
 private:
     const Arena& arena() const { return decoder_->arena(); }
 
-    template <typename T>
-    const T* at(const Part& part, size_t section_at) const {
-        if (part.is_mapped) return reinterpret_cast<const T*>(bytes_) + part.at;
-        return reinterpret_cast<const T*>(data_ + section_at) + part.at;
-    }
-
-    nb::object source_;  // keeps the mapped bytes alive
-    const uint8_t* bytes_;
     std::shared_ptr<const CellDecoder> decoder_;
     std::shared_ptr<BlockPool> pool_;
     uint8_t* data_;
@@ -214,22 +209,28 @@ class MinibatchDecoder {
 public:
     explicit MinibatchDecoder(size_t kept_bytes) : pool_(std::make_shared<BlockPool>(kept_bytes)) {}
 
-    using Places = nb::ndarray<const uint64_t, nb::numpy, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+    template <typename T, nb::ssize_t N>
+    using Table = nb::ndarray<const T, nb::numpy, nb::shape<-1, N>, nb::c_contig, nb::device::cpu>;
 
-    DecodedMinibatches* decode(nb::object source, Places places, size_t max_bytes, bool are_checked, bool may_map) {
+    DecodedMinibatches* decode(nb::handle source, Table<uint64_t, 3> places, Vector<const uint64_t> num_examples,
+                               Table<uint32_t, 4> columns, bool are_checked, bool may_map) {
         ByteBuffer bytes(source);
-        const auto* cells = reinterpret_cast<const samovar::CellPlace*>(places.data());
+        if (places.shape(0) != num_examples.size() * columns.shape(0)) {
+            throw nb::type_error("places: expected one per minibatch and column");
+        }
+        const samovar::CellRequest request{
+            reinterpret_cast<const samovar::CellPlace*>(places.data()), num_examples.size(), num_examples.data(),
+            reinterpret_cast<const samovar::ColumnSpec*>(columns.data()), columns.shape(0)};
         std::unique_ptr<Lent> lent;
         std::unique_ptr<CellDecoder> decoder;
         {
             nb::gil_scoped_release release;
             const samovar::Gate::Visit visit(gate_);
-            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), cells, places.shape(0), max_bytes,
-                                                    may_map);
+            decoder = std::make_unique<CellDecoder>(bytes.data(), bytes.size(), request, may_map);
             lent = std::make_unique<Lent>(pool_, decoder->arena().size_bytes);
             decoder->run(lent->block.data, are_checked);
         }
-        return new DecodedMinibatches(std::move(source), bytes.data(), std::move(decoder), std::move(lent));
+        return new DecodedMinibatches(std::move(decoder), std::move(lent));
     }
 
     // Never waits for Python, because no visit inside the gate needs it. So the garbage collector may call this on any
@@ -262,7 +263,8 @@ void bind_cell(nb::module_& m) {
     m.def("encode_dense", &encode_dense, "items"_a.noconvert(), "codec"_a, "level"_a, "A dense float32 cell.");
     m.def("encode_bag", &encode_bag, "ids"_a.noconvert(), "lengths"_a.noconvert(), "codec"_a, "level"_a,
           "A cell of ids, stored as distinct ids and positions if that is smaller.");
-    m.def("encode_opaque", &encode_opaque, "data"_a.none(), "codec"_a, "level"_a, "A cell of plain bytes.");
+    m.def("encode_keys", &encode_keys, "raw"_a.noconvert(), "values"_a, "width"_a, "has_nulls"_a, "count"_a,
+          "num_bytes"_a, "codec"_a, "level"_a, "A cell of keys; keys.h draws the raw bytes.");
     nb::class_<DecodedMinibatches>(m, "DecodedMinibatches", "Cells as sections of memory, cut into pieces.")
         .def_prop_ro("words", &DecodedMinibatches::words, nb::rv_policy::automatic)
         .def_prop_ro("ints", &DecodedMinibatches::ints, nb::rv_policy::automatic)
@@ -277,23 +279,23 @@ void bind_cell(nb::module_& m) {
         .def_prop_ro("mapped_ints", &DecodedMinibatches::mapped_ints,
                      nb::for_getter(nb::sig("def mapped_ints(self) -> tuple[list[int], list[int]]")))
         .def_prop_ro("mapped_floats", &DecodedMinibatches::mapped_floats,
-                     nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")))
-        .def_prop_ro("mapped_bytes", &DecodedMinibatches::mapped_bytes,
-                     nb::for_getter(nb::sig("def mapped_bytes(self) -> tuple[list[int], list[int]]")),
+                     nb::for_getter(nb::sig("def mapped_floats(self) -> tuple[list[int], list[int]]")),
                      "Pieces that stay in the source: first items, and the ones after the last.")
         .def_prop_ro("cells", &DecodedMinibatches::cells,
                      nb::for_getter(nb::sig("def cells(self) -> "
                                             "tuple[list[int], list[typing.Any], list[int], list[int], list[int]]")),
-                     "Layouts, shapes (None for rank 1), and piece numbers of ids or items, lengths, positions.")
+                     "Layouts, shapes (None for rank 1), and piece numbers of ids or items, lengths, positions. Of "
+                     "keys, the last number says whether there are validity bits.")
         .def("gather", &DecodedMinibatches::gather, nb::sig("def gather(self) -> tuple[typing.Any, list[int]]"),
              "Plain ids of all cells of distinct ids, end to end, and the number of each.")
         .def("copy", &DecodedMinibatches::copy, nb::rv_policy::take_ownership,
              "A copy in its own memory, except for the pieces in the source.");
     nb::class_<MinibatchDecoder>(m, "MinibatchDecoder", "Decodes the cells of a few minibatches in one call.")
         .def(nb::init<size_t>(), "kept_bytes"_a)
-        .def("decode", &MinibatchDecoder::decode, "source"_a, "places"_a.noconvert(), "max_bytes"_a, "are_checked"_a,
-             "may_map"_a, nb::rv_policy::take_ownership,
-             "The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.")
+        .def("decode", &MinibatchDecoder::decode, "source"_a, "places"_a.noconvert(), "num_examples"_a.noconvert(),
+             "columns"_a.noconvert(), "are_checked"_a, "may_map"_a, nb::rv_policy::take_ownership,
+             "The cells at [offset, size, size in memory] of the source, minibatch by minibatch; ValueError(what, "
+             "number of the cell) if one is damaged.")
         .def("close", &MinibatchDecoder::close,
              "When this returns, no source is being read; a later decode raises RuntimeError.");
 }

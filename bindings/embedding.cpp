@@ -34,8 +34,8 @@ T* at(uintptr_t address) {
 using Place = std::tuple<uintptr_t, size_t>;
 // address and stride in floats of a feature's gradient, or nothing
 using Gradient = std::optional<std::tuple<uintptr_t, size_t>>;
-// kind, lr, eps, beta1, beta2, weight decay, clip by value, clip by norm
-using Step = std::tuple<int, double, double, double, double, double, double, double>;
+// kind, lr, eps, initial accumulator, beta1, beta2, weight decay, clip by value, clip by norm, scale of the gradients
+using Step = std::tuple<int, double, double, double, double, double, double, double, double, double>;
 
 std::unique_ptr<Lookup> lookup(Embedding& self, const Inputs& given, const std::vector<Place>& places, uint32_t clock,
                                bool is_training, unsigned threads) {
@@ -63,8 +63,8 @@ std::unique_ptr<Lookup> lookup_columns(Embedding& self, const Inputs& given, con
     return self.lookup(inputs, clock, is_training, threads);
 }
 
-samovar::Pending to_pending(const Lookup& lookup, const std::vector<Gradient>& gradients) {
-    samovar::Pending pending{&lookup, {}, {}};
+samovar::Pending to_pending(const Lookup& lookup, const std::vector<Gradient>& gradients, size_t slice) {
+    samovar::Pending pending{&lookup, {}, {}, slice};
     if (gradients.size() == 1 && gradients[0] && lookup.num_features() != 1) {  // of all features, side by side
         const auto& [address, stride] = *gradients[0];
         const auto* column = at<float>(address);
@@ -83,17 +83,22 @@ samovar::Pending to_pending(const Lookup& lookup, const std::vector<Gradient>& g
     return pending;
 }
 
-void update(Embedding& self, const std::vector<std::tuple<const Lookup*, std::vector<Gradient>>>& tuples,
+void update(Embedding& self, const std::vector<std::tuple<const Lookup*, std::vector<Gradient>, size_t>>& tuples,
             const Step& values, unsigned threads) {
-    const auto& [kind, lr, eps, beta1, beta2, decay, clip_value, clip_norm] = values;
+    const auto& [kind, lr, eps, initial, beta1, beta2, decay, clip_value, clip_norm, scale] = values;
     samovar::RowStep step;
     step.kind = static_cast<OptimizerKind>(kind);
     step.lr = static_cast<float>(lr), step.eps = static_cast<float>(eps);
+    step.initial = static_cast<float>(initial);
     step.beta1 = beta1, step.beta2 = beta2;
     step.weight_decay = static_cast<float>(decay);
     step.clip_value = static_cast<float>(clip_value), step.clip_norm = static_cast<float>(clip_norm);
+    step.scale = static_cast<float>(scale);
     std::vector<samovar::Pending> pending;
-    for (const auto& [found, gradients] : tuples) pending.push_back(to_pending(*found, gradients));
+    for (const auto& [found, gradients, slice] : tuples) {
+        if (!pending.empty() && slice < pending.back().slice) throw std::invalid_argument("slices: not in order");
+        pending.push_back(to_pending(*found, gradients, slice));
+    }
     nb::gil_scoped_release release;
     self.update(pending, step, threads);
 }
@@ -157,6 +162,15 @@ void get(const Embedding& self, size_t table, Vector<const uint64_t> ids, Vector
         found.data()[i] = places[i] != nullptr;
         if (places[i] != nullptr) std::memcpy(rows.data() + i * width, places[i], width * sizeof(float));
     }
+}
+
+void set_weights(Embedding& self, size_t table, Vector<const uint64_t> ids, Vector<const float> weights,
+                 uint32_t clock) {
+    check_aligned(ids, "ids");
+    check_aligned(weights, "weights");
+    check_rows(weights.size(), ids.size(), self.table(table).settings().dim);
+    nb::gil_scoped_release release;
+    self.set_weights(table, ids.data(), ids.size(), weights.data(), clock);
 }
 
 // The rows of a shard, copied out piece by piece; the table must not change meanwhile.
@@ -235,10 +249,14 @@ public:
         if (stamps.size() != ids.size()) throw std::invalid_argument("expected one stamp per id");
         check_rows(rows.size(), ids.size(), rows_->width());
         nb::gil_scoped_release release;
-        const unsigned parts = HashTable::PARTS / HashTable::SHARDS;
+        constexpr size_t ahead = 16;
         for (size_t i = 0; i < ids.size(); ++i) {
             const uint64_t id = ids.data()[i];
-            if (HashTable::part_of(samovar::mix(id)) / parts != shard) {
+            // Prefetch only ids of this shard: another thread may be growing the parts of another.
+            if (i + ahead < ids.size() && HashTable::shard_of(ids.data()[i + ahead]) == shard) {
+                rows_->prefetch_bucket(ids.data()[i + ahead]);
+            }
+            if (HashTable::shard_of(id) != shard) {
                 throw std::invalid_argument("id " + std::to_string(id) + " does not belong to this shard");
             }
             if (!rows_->insert(id, stamps.data()[i], rows.data() + i * rows_->width())) {
@@ -285,6 +303,8 @@ void bind_embedding(nb::module_& m) {
         .def("set_optimizer", [](Embedding& self, size_t table, int kind,
                                  uint32_t ttl) { self.set_optimizer(table, static_cast<OptimizerKind>(kind), ttl); },
              "table"_a, "kind"_a, "ttl"_a)
+        .def("freeze", &Embedding::freeze, "table"_a)
+        .def("set_weights", &set_weights, "table"_a, "ids"_a, "weights"_a, "clock"_a)
         .def("kind", [](const Embedding& self, size_t table) { return static_cast<int>(self.kind(table)); }, "table"_a)
         .def("ttl", &Embedding::ttl, "table"_a)
         .def("dim", [](const Embedding& self, size_t table) { return self.table(table).settings().dim; }, "table"_a)

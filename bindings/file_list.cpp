@@ -2,7 +2,6 @@
 #include "samovar/file_list.h"
 
 #include <cstring>
-#include <system_error>
 
 #include "borders.h"
 
@@ -22,8 +21,7 @@ nb::tuple list_files(nb::bytes root) {
         nb::gil_scoped_release release;
         list = samovar::list_files(path);
     } catch (const std::system_error& error) {
-        PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.what()).ptr());
-        throw nb::python_error();
+        raise_os_error(error);
     }
     nb::list odd;
     for (const std::string& name : list.odd) odd.append(nb::bytes(name.data(), name.size()));

@@ -5,6 +5,7 @@ void bind_cell(nanobind::module_& m);
 void bind_embedding(nanobind::module_& m);
 void bind_file_list(nanobind::module_& m);
 void bind_hash(nanobind::module_& m);
+void bind_mapped_file(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 
 NB_MODULE(_native, m) {
@@ -15,5 +16,6 @@ NB_MODULE(_native, m) {
     bind_embedding(m);
     bind_file_list(m);
     bind_hash(m);
+    bind_mapped_file(m);
     bind_text(m);
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "samovar/cell_header.h"
 #include "samovar/clones.h"
 #include "samovar/distinct.h"
 #include "samovar/hash.h"
@@ -11,19 +12,10 @@ namespace samovar {
 
 namespace {
 
-constexpr char MAGIC[4] = {'S', 'M', 'V', 'C'};
-constexpr uint8_t FORMAT = 1;
-constexpr uint8_t FLOAT32 = 1;
 constexpr size_t PAGE_BYTES = 4096;
-constexpr size_t MAX_ITEMS = size_t{1} << 31;  // 8 GiB of floats; the writer rejects a minibatch over 100 MB
+constexpr size_t ONES_SEARCHED = 16;
 
 using Header = CellHeader;
-
-uint64_t checksum_of(Header header, const void* payload, size_t size) {
-    header.padding = 0;  // depends on the place of the cell, not on its content
-    const uint64_t seed = hash_bytes(&header, offsetof(Header, checksum), 0);
-    return hash_bytes(payload, size, seed);
-}
 
 // Finishes a header and appends the cell, compressed unless that makes it larger.
 void append_cell(std::vector<uint8_t>& out, Header header, const uint8_t* raw, size_t raw_bytes,
@@ -40,8 +32,8 @@ void append_cell(std::vector<uint8_t>& out, Header header, const uint8_t* raw, s
             header.codec = static_cast<uint8_t>(packing.codec);
         }
     }
-    std::memcpy(header.magic, MAGIC, sizeof MAGIC);
-    header.format = FORMAT;
+    std::memcpy(header.magic, CELL_MAGIC, sizeof CELL_MAGIC);
+    header.format = CELL_FORMAT;
     header.raw_bytes = raw_bytes;
     header.checksum = checksum_of(header, payload, size);
     const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
@@ -108,86 +100,39 @@ uint64_t widen_ints(const uint8_t* in, size_t n, uint8_t width, int32_t* out) {
     return widen4(in, n, out);
 }
 
-SAMOVAR_CLONED uint64_t largest_of(const int32_t* values, size_t n) {
-    uint32_t largest = 0;
-    for (size_t i = 0; i < n; ++i) {
-        const auto value = static_cast<uint32_t>(values[i]);
-        largest = value > largest ? value : largest;
-    }
-    return largest;
-}
-
 SAMOVAR_CLONED uint64_t sum_of(const int32_t* values, size_t n) {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; ++i) sum += static_cast<uint32_t>(values[i]);
     return sum;
 }
 
-Header read_header(const uint8_t* cell, size_t size) {
-    if (size < sizeof(Header)) {
-        throw std::runtime_error("is cut: " + std::to_string(size) + " bytes, less than a header");
-    }
-    Header header;
-    std::memcpy(&header, cell, sizeof header);
-    if (std::memcmp(header.magic, MAGIC, sizeof MAGIC) != 0) throw std::runtime_error("is not a cell");
-    if (header.format != FORMAT) {
-        throw std::runtime_error("has format " + std::to_string(header.format) + ", this Samovar reads " +
-                                 std::to_string(FORMAT));
-    }
-    if (sizeof header + header.padding > size) throw std::runtime_error("is cut");
-    return header;
+size_t add(size_t a, size_t b) {
+    size_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) throw std::length_error("claims more memory than there can be");
+    return sum;
 }
 
-bool is_width(uint8_t width) { return width == 1 || width == 2 || width == 4; }
-
-Shape shape_of(const Header& header) {
-    Shape shape{header.rank, {header.dims[0], header.dims[1], header.dims[2]}};
-    if (header.rank > 3) throw std::runtime_error("has rank " + std::to_string(header.rank));
-    uint64_t size = 1;
-    for (uint32_t i = 0; i < shape.rank; ++i) {
-        size *= shape.dims[i];
-        if (size > MAX_ITEMS) throw std::runtime_error("claims more items than a minibatch can have");
-    }
-    return shape;
-}
-
-// Throws unless the header's counts give exactly its payload size.
-void check_counts(const Header& header, const Shape& shape) {
+// An uncompressed cell can be used in place if it is aligned in an aligned source, and any bytes are valid in it: not
+// keys and positions, because another process could change them after they were checked.
+bool can_be_mapped(const Header& header, const uint8_t* source, const uint8_t* payload) {
     const auto layout = static_cast<Layout>(header.layout);
-    if (header.num_ids > MAX_ITEMS || header.codec > 2) throw std::runtime_error("has an impossible header");
-    uint64_t expected = 0;
-    if (layout == Layout::dense) {
-        if (header.item != FLOAT32) throw std::runtime_error("has items of an unknown type");
-        expected = shape.size() * sizeof(float);
-    } else if (layout == Layout::opaque) {
-        expected = header.raw_bytes;
-    } else if (layout == Layout::ids || layout == Layout::distinct) {
-        const bool has_lengths = header.length_bytes != 0;
-        if (has_lengths && !is_width(header.length_bytes)) throw std::runtime_error("has an impossible header");
-        if (!has_lengths && header.num_ids != shape.size()) throw std::runtime_error("has an impossible header");
-        expected = shape.size() * header.length_bytes;
-        if (layout == Layout::ids) {
-            expected += header.num_ids * sizeof(uint64_t);
-        } else {
-            if (!is_width(header.item) || header.num_distinct > header.num_ids) {
-                throw std::runtime_error("has an impossible header");
-            }
-            expected += header.num_distinct * sizeof(uint64_t) + header.num_ids * header.item;
-        }
-    } else {
-        throw std::runtime_error("has an unknown layout");
-    }
-    if (expected != header.raw_bytes) throw std::runtime_error("has counts that do not match its size");
-}
-
-// An uncompressed cell with 32-bit integers can be used in place, if it is aligned in an aligned source.
-bool can_be_mapped(const Header& header, const uint8_t* source, size_t payload_at) {
-    const auto layout = static_cast<Layout>(header.layout);
-    if (header.codec != 0 || payload_at % CELL_ALIGNMENT != 0) return false;
+    if (header.codec != 0 || reinterpret_cast<uintptr_t>(payload) % CELL_ALIGNMENT != 0) return false;
     if (reinterpret_cast<uintptr_t>(source) % CELL_ALIGNMENT != 0) return false;
-    if (layout == Layout::dense || layout == Layout::opaque) return true;
-    const bool are_lengths_wide = header.length_bytes == 0 || header.length_bytes == 4;
-    return are_lengths_wide && (layout == Layout::ids || header.item == 4);
+    return layout == Layout::dense ||
+           (layout == Layout::ids && (header.length_bytes == 0 || header.length_bytes == 4));
+}
+
+void unpack(const Header& header, const uint8_t* payload, size_t size, void* out) {
+    try {
+        decompress(static_cast<Codec>(header.codec), payload, size, out, header.raw_bytes);
+    } catch (const std::runtime_error& error) {
+        throw std::runtime_error(std::string("cannot be decompressed (") + error.what() + ")");
+    }
+}
+
+Distinct& distinct_words() {
+    thread_local Distinct words;
+    return words;
 }
 
 size_t aligned(size_t size) { return (size + 63) / 64 * 64; }
@@ -206,16 +151,18 @@ size_t Shape::size() const noexcept {
 }
 
 void Arena::lay_out() {
+    // `take` bounds the items of a section, so no product overflows
     ints.at = aligned(words.num_items * sizeof(uint64_t));
-    floats.at = ints.at + aligned(ints.num_items * sizeof(int32_t));
-    bytes.at = floats.at + aligned(floats.num_items * sizeof(float));
-    size_bytes = bytes.at + bytes.num_items;
+    floats.at = add(ints.at, aligned(ints.num_items * sizeof(int32_t)));
+    bytes.at = add(floats.at, aligned(floats.num_items * sizeof(float)));
+    size_bytes = add(bytes.at, bytes.num_items);
 }
 
 Part Section::take(size_t size) {
     const Part part{num_items, size, false, sizes.size()};
     sizes.push_back(size);
-    num_items += size;
+    num_items = add(num_items, size);
+    if (num_items > SIZE_MAX / 16) throw std::length_error("claims more memory than there can be");
     return part;
 }
 
@@ -226,7 +173,7 @@ Part Section::map(size_t first, size_t size) {
 
 void append_dense(std::vector<uint8_t>& out, const float* items, const Shape& shape, const Packing& packing) {
     Header header = header_of(Layout::dense, shape);
-    header.item = FLOAT32;
+    header.item = CELL_FLOAT32;
     append_cell(out, header, reinterpret_cast<const uint8_t*>(items), shape.size() * sizeof *items, packing);
 }
 
@@ -247,14 +194,13 @@ void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, 
         throw std::invalid_argument("the lengths add up to " + std::to_string(sum) + ", but there are " +
                                     std::to_string(num_ids) + " ids");
     }
-    thread_local Distinct finder;
     thread_local std::vector<uint64_t> distinct;
     thread_local std::vector<uint32_t> positions;
     thread_local std::vector<uint8_t> raw;
     size_t num_distinct = 0;
     if (!is_wide) {
         if (distinct.size() < num_ids) distinct.resize(num_ids), positions.resize(num_ids);
-        num_distinct = finder.find(ids, num_ids, distinct.data(), positions.data());
+        num_distinct = distinct_words().find(ids, num_ids, distinct.data(), positions.data());
     }
     const uint8_t width = width_for(num_distinct == 0 ? 0 : num_distinct - 1, is_wide);
     const bool is_distinct = !is_wide && num_distinct * sizeof *ids + num_ids * width < num_ids * sizeof *ids;
@@ -274,44 +220,65 @@ void append_bag(std::vector<uint8_t>& out, const uint64_t* ids, size_t num_ids, 
     append_cell(out, header, raw.data(), raw.size(), packing);
 }
 
-void append_opaque(std::vector<uint8_t>& out, const void* data, size_t size, const Packing& packing) {
-    const Header header = header_of(Layout::opaque, Shape{0, {0, 0, 0}});
-    append_cell(out, header, static_cast<const uint8_t*>(data), size, packing);
+void append_keys(std::vector<uint8_t>& out, const KeyLayout& layout, const uint8_t* raw, size_t size,
+                 const Packing& packing) {
+    check_layout(layout);
+    if (size != raw_bytes_of(layout)) throw std::invalid_argument("has counts that do not match its size");
+    check_keys(layout, raw);
+    Header header = header_of(Layout::keys, Shape{1, {static_cast<uint32_t>(layout.count), 0, 0}});
+    const bool is_fixed = layout.values == KeyValues::fixed;
+    header.item = static_cast<uint8_t>(layout.values);
+    header.length_bytes = is_fixed ? 0 : static_cast<uint8_t>(layout.width);
+    header.num_distinct = is_fixed ? layout.width : 0;
+    header.has_nulls = layout.has_nulls;
+    header.num_ids = layout.num_bytes;
+    append_cell(out, header, raw, size, packing);
 }
 
-CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellPlace* places, size_t num_cells,
-                         size_t max_bytes, bool may_map)
-    : source_(source), may_map_(may_map), places_(places), cells_(num_cells) {
+CellDecoder::CellDecoder(const uint8_t* source, size_t source_bytes, const CellRequest& request, bool may_map)
+    : source_(source), may_map_(may_map) {
+    const size_t num_cells = request.num_minibatches * request.num_columns;
+    headers_.resize(num_cells);
+    payloads_.resize(num_cells);
+    cells_.resize(num_cells);
     for (size_t index = 0; index < num_cells; ++index) {
-        const CellPlace& place = places[index];
+        const CellPlace& place = request.places[index];
         try {
             if (place.offset > source_bytes || place.size > source_bytes - place.offset) {
                 throw std::runtime_error("is beyond the end of its file");
             }
-            plan(index);
-            arena_.lay_out();
-            if (arena_.size_bytes > max_bytes) {
-                throw std::runtime_error("claims more memory than its table says");
-            }
+            plan(index, place, request.columns[index % request.num_columns],
+                 request.num_examples[index / request.num_columns]);
         } catch (const std::exception& error) {
             throw CellError(index, error.what());
         }
     }
+    arena_.lay_out();
 }
 
-void CellDecoder::plan(size_t index) {
-    const Header header = read_header(source_ + places_[index].offset, places_[index].size);
-    const size_t payload_at = places_[index].offset + sizeof header + header.padding;
+void CellDecoder::plan(size_t index, const CellPlace& place, const ColumnSpec& column, uint64_t num_examples) {
+    const uint8_t* start = source_ + place.offset;
+    const Header header = headers_[index] = read_header(start, place.size);
+    const size_t before = sizeof header + header.padding;
+    const Payload payload = payloads_[index] = {start + before, place.size - before};
     DecodedCell& cell = cells_[index];
     cell.layout = static_cast<Layout>(header.layout);
     cell.shape = shape_of(header);
+    cell.has_nulls = header.has_nulls != 0;
     check_counts(header, cell.shape);
-    if (may_map_ && can_be_mapped(header, source_, payload_at)) {
-        plan_mapped(index, payload_at);
+    check_expected(header, cell.shape, column, num_examples);
+    const uint64_t decoded = decoded_bytes(header, cell.shape);
+    if (decoded != place.decoded) {
+        throw std::runtime_error("takes " + std::to_string(decoded) + " bytes of memory, the index of its file says " +
+                                 std::to_string(place.decoded));
+    }
+    if (header.codec == 0 && payload.size != header.raw_bytes) throw std::runtime_error("is cut");
+    if (may_map_ && can_be_mapped(header, source_, payload.data)) {
+        plan_mapped(index);
     } else if (cell.layout == Layout::dense) {
         cell.items = arena_.floats.take(cell.shape.size());
-    } else if (cell.layout == Layout::opaque) {
-        cell.items = arena_.bytes.take(header.raw_bytes);
+    } else if (cell.layout == Layout::keys) {
+        cell.items = arena_.bytes.take(add(header.raw_bytes, CELL_ALIGNMENT - 1) / CELL_ALIGNMENT * CELL_ALIGNMENT);
     } else {
         const bool is_distinct = cell.layout == Layout::distinct;
         cell.ids = arena_.words.take(is_distinct ? header.num_distinct : header.num_ids);
@@ -321,10 +288,9 @@ void CellDecoder::plan(size_t index) {
     }
 }
 
-void CellDecoder::plan_mapped(size_t index, size_t payload_at) {
-    const Header header = read_header(source_ + places_[index].offset, places_[index].size);
-    if (payload_at + header.raw_bytes != places_[index].offset + places_[index].size) throw std::runtime_error("is cut");
-    size_t next = payload_at;
+void CellDecoder::plan_mapped(size_t index) {
+    const Header& header = headers_[index];
+    auto next = static_cast<size_t>(payloads_[index].data - source_);
     const auto map = [&next](Section& section, size_t size, size_t item_bytes) {
         const size_t first = next / item_bytes;
         next += size * item_bytes;
@@ -334,19 +300,16 @@ void CellDecoder::plan_mapped(size_t index, size_t payload_at) {
     const size_t num_items = cell.shape.size();
     if (cell.layout == Layout::dense) {
         cell.items = map(arena_.floats, num_items, sizeof(float));
-    } else if (cell.layout == Layout::opaque) {
-        cell.items = map(arena_.bytes, header.raw_bytes, 1);
     } else {
-        const bool is_distinct = cell.layout == Layout::distinct;
-        cell.ids = map(arena_.words, is_distinct ? header.num_distinct : header.num_ids, sizeof(uint64_t));
-        if (is_distinct) cell.positions = map(arena_.ints, header.num_ids, sizeof(int32_t));
+        cell.ids = map(arena_.words, header.num_ids, sizeof(uint64_t));
         cell.lengths = header.length_bytes == 0 ? share_ones(num_items) : map(arena_.ints, num_items, sizeof(int32_t));
     }
 }
 
+// Only the last few are searched: the cells of a minibatch usually share one, and a stranger's table may have many.
 Part CellDecoder::share_ones(size_t count) {
-    for (const Part& part : ones_) {
-        if (part.size == count) return part;
+    for (size_t i = ones_.size(); i-- > 0 && ones_.size() - i <= ONES_SEARCHED;) {
+        if (ones_[i].size == count) return ones_[i];
     }
     ones_.push_back(arena_.ints.take(count));
     return ones_.back();
@@ -368,43 +331,40 @@ void CellDecoder::run(uint8_t* arena, bool are_checked) const {
 
 void CellDecoder::decode(size_t index, uint8_t* arena, bool is_checked) const {
     const DecodedCell& cell = cells_[index];
-    const CellPlace& place = places_[index];
-    Header header;
-    std::memcpy(&header, source_ + place.offset, sizeof header);
-    const uint8_t* payload = source_ + place.offset + sizeof header + header.padding;
-    const size_t size = place.size - sizeof header - header.padding;
-    if (is_checked && (cell.ids.is_mapped || cell.items.is_mapped)) return touch_pages(payload, size);
-    if (checksum_of(header, payload, size) != header.checksum) {
+    const Header& header = headers_[index];
+    const Payload& payload = payloads_[index];
+    if (is_checked && (cell.ids.is_mapped || cell.items.is_mapped)) return touch_pages(payload.data, payload.size);
+    if (checksum_of(header, payload.data, payload.size) != header.checksum) {
         throw std::runtime_error("is damaged: its checksum does not match");
     }
     if (cell.layout == Layout::ids || cell.layout == Layout::distinct) {
-        decode_bag(cell, header, payload, size, arena);
+        decode_bag(index, arena, is_checked);
     } else if (!cell.items.is_mapped) {
         const bool is_dense = cell.layout == Layout::dense;
         uint8_t* section = arena + (is_dense ? arena_.floats.at : arena_.bytes.at);
         uint8_t* target = section + cell.items.at * (is_dense ? sizeof(float) : 1);
-        decompress(static_cast<Codec>(header.codec), payload, size, target, header.raw_bytes);
+        unpack(header, payload.data, payload.size, target);
+        if (!is_dense) check_keys(key_layout_of(header), target);
     }
 }
 
-void CellDecoder::decode_bag(const DecodedCell& cell, const CellHeader& header, const uint8_t* payload, size_t size,
-                             uint8_t* arena) const {
+void CellDecoder::decode_bag(size_t index, uint8_t* arena, bool is_checked) const {
+    const DecodedCell& cell = cells_[index];
+    const Header& header = headers_[index];
+    const Payload& payload = payloads_[index];
     auto* words = reinterpret_cast<uint64_t*>(arena) + cell.ids.at;
     auto* ints = reinterpret_cast<int32_t*>(arena + arena_.ints.at);
-    const auto codec = static_cast<Codec>(header.codec);
     const size_t num_lengths = cell.shape.size();
     const int32_t* lengths = ints + cell.lengths.at;
     uint64_t largest = 0;
     if (cell.ids.is_mapped) {
-        const auto* positions = reinterpret_cast<const int32_t*>(source_) + cell.positions.at;
-        largest = largest_of(positions, cell.positions.size);
         if (cell.lengths.is_mapped) lengths = reinterpret_cast<const int32_t*>(source_) + cell.lengths.at;
     } else if (cell.layout == Layout::ids && header.length_bytes == 0) {
-        decompress(codec, payload, size, words, header.raw_bytes);  // without a scratch copy
+        unpack(header, payload.data, payload.size, words);  // without a scratch copy
     } else {
         thread_local std::vector<uint8_t> scratch;
         if (scratch.size() < header.raw_bytes) scratch.resize(header.raw_bytes);
-        decompress(codec, payload, size, scratch.data(), header.raw_bytes);
+        unpack(header, payload.data, payload.size, scratch.data());
         const uint8_t* raw = scratch.data();
         std::memcpy(words, raw, cell.ids.size * sizeof *words);
         raw += cell.ids.size * sizeof *words;
@@ -414,8 +374,13 @@ void CellDecoder::decode_bag(const DecodedCell& cell, const CellHeader& header, 
         }
         if (header.length_bytes != 0) widen_ints(raw, num_lengths, header.length_bytes, ints + cell.lengths.at);
     }
-    if (cell.layout == Layout::distinct && header.num_ids > 0 && largest >= header.num_distinct) {
-        throw std::runtime_error("has a position beyond its distinct ids");
+    if (cell.layout == Layout::distinct) {
+        if (header.num_ids > 0 && largest >= header.num_distinct) {
+            throw std::runtime_error("has a position beyond its distinct ids");
+        }
+        if (!is_checked && !distinct_words().are_distinct(words, cell.ids.size)) {
+            throw std::runtime_error("has distinct ids that are not distinct");
+        }
     }
     if (header.length_bytes != 0 && sum_of(lengths, num_lengths) != header.num_ids) {
         throw std::runtime_error("has lengths that do not add up");

@@ -6,6 +6,7 @@
 #include "samovar/distinct.h"
 #include "samovar/pooling.h"
 #include "samovar/team.h"
+#include "samovar/tree_sum.h"
 
 namespace samovar {
 
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t MIN_SPLIT_IDS = 4096;
 constexpr size_t MIN_SPLIT_IDS_OF_TABLE = 12288;
 constexpr size_t MIN_SPLIT_CHECKS = 65536;
+constexpr size_t MIN_SPLIT_ROWS = 262144;  // walking fewer takes less time than waking threads on busy cores
 alignas(64) float missing_row[HashTable::MAX_WIDTH] = {};
 
 Distinct& distinct_words() {
@@ -49,8 +51,11 @@ size_t check_lens(const FeatureInput& input, size_t feature, std::vector<uint32_
     }
     if (occurrences > INT32_MAX) throw BadBag(feature, "data has 2^31 ids or more");
     if (not_one != 0) {
+        // Lengths may be in a mapped file that another process changes: what is used later is what was added up.
         lens.resize(input.num_bags);
-        for (size_t b = 0; b < input.num_bags; ++b) lens[b] = static_cast<uint32_t>(input.lens[b]);
+        uint64_t copied = 0;
+        for (size_t b = 0; b < input.num_bags; ++b) copied += lens[b] = static_cast<uint32_t>(input.lens[b]);
+        if (copied != occurrences) throw BadBag(feature, "data_len changed while it was read");
     }
     return occurrences;
 }
@@ -117,6 +122,25 @@ void Embedding::set_optimizer(size_t number, OptimizerKind kind, uint32_t ttl) {
         replace(number, std::move(rows), kind, table.skipped);
     }
     table.ttl = ttl;
+}
+
+void Embedding::freeze(size_t number) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    tables_.at(number)->is_frozen = true;
+    ++version_;  // rows that had expired are back
+}
+
+void Embedding::set_weights(size_t number, const uint64_t* ids, size_t n, const float* weights, uint32_t clock) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    Table& table = *tables_.at(number);
+    const size_t dim = table.rows->settings().dim, width = table.rows->width();
+    std::vector<float*> rows(n);
+    table.rows->find_or_insert(ids, n, clock, table.lifetime(), {}, rows.data());
+    for (size_t i = 0; i < n; ++i) {
+        std::copy_n(weights + i * dim, dim, rows[i]);
+        std::fill(rows[i] + dim, rows[i] + width, 0.0f);
+    }
+    ++version_;
 }
 
 struct Embedding::Call {
@@ -188,12 +212,12 @@ void Embedding::probe(Call& call, size_t number, HashTable::PartRange range) {
     Lookup::TableUse& use = call.lookup.tables_[number];
     Table& table = *tables_[use.table];
     const uint64_t* ids = call.ids(use);
-    if (call.is_training) {
+    if (call.is_training && !table.is_frozen) {
         table.rows->find_or_insert(ids, use.num_ids, call.clock, table.ttl, range, use.rows.data());
-    } else {  // frozen: any split of the ids works
+    } else {  // nothing changes: any split of the ids works
         const auto [first, unused] = share(use.num_ids, range.first, HashTable::PARTS);
         const auto [unused_too, last] = share(use.num_ids, range.last - 1, HashTable::PARTS);
-        table.rows->count_missed(table.rows->find(ids + first, last - first, call.clock, table.ttl, missing_row,
+        table.rows->count_missed(table.rows->find(ids + first, last - first, call.clock, table.lifetime(), missing_row,
                                                   use.rows.data() + first));
     }
 }
@@ -262,6 +286,7 @@ std::vector<Embedding::TableUpdate> Embedding::plan_update(const std::vector<Pen
         const Lookup& lookup = *one.lookup;
         for (size_t u = 0; u < lookup.tables_.size(); ++u) {
             const Lookup::TableUse& use = lookup.tables_[u];
+            if (tables_[use.table]->is_frozen) continue;
             size_t num_given = 0, occurrences = 0;
             for (size_t feature : use.features) {
                 if (one.gradients[feature] == nullptr) continue;
@@ -317,15 +342,19 @@ void merge_uses(Update& update, const RowsOf& rows_of) {
 }  // namespace
 
 void Embedding::update_range(TableUpdate& update, const RowStep& step, size_t low, size_t high) {
-    thread_local std::vector<float> gradients;
+    thread_local std::vector<std::vector<float>> buffers;
     thread_local std::vector<uint8_t> touched;
     Table& table = *tables_[update.table];
     const size_t dim = table.rows->settings().dim;
-    gradients.assign((high - low) * dim, 0.0f);
     if (update.is_partial) touched.assign(high - low, 0);
     uint8_t* marks = update.is_partial ? touched.data() : nullptr;
     const bool is_whole = low == 0 && high == update.num_rows;
-    for (const TableUpdate::Use& use : update.uses) {
+    TreeSum sum(buffers);
+    float* gradients = nullptr;
+    for (size_t u = 0; u < update.uses.size(); ++u) {
+        const TableUpdate::Use& use = update.uses[u];
+        const size_t slice = use.pending->slice;
+        if (u == 0 || slice != update.uses[u - 1].pending->slice) gradients = sum.leaf(slice, (high - low) * dim);
         const Lookup& lookup = *use.pending->lookup;
         for (size_t feature : lookup.tables_[use.table_use].features) {
             if (use.pending->gradients[feature] == nullptr) continue;
@@ -334,10 +363,10 @@ void Embedding::update_range(TableUpdate& update, const RowStep& step, size_t lo
                             from.is_mean};
             reduce_bags(bags, use.pending->gradients[feature], use.pending->strides[feature],
                         use.remap.empty() ? nullptr : use.remap.data(), dim, low, is_whole ? SIZE_MAX : high,
-                        gradients.data(), marks);
+                        gradients, marks);
         }
     }
-    table.skipped += update_rows(step, dim, update.rows + low, gradients.data(), marks, high - low);
+    table.skipped += update_rows(step, dim, update.rows + low, sum.finish(), marks, high - low);
 }
 
 void Embedding::update(const std::vector<Pending>& pending, const RowStep& step, unsigned threads) {
@@ -362,13 +391,19 @@ void Embedding::update(const std::vector<Pending>& pending, const RowStep& step,
     });
 }
 
+unsigned Embedding::threads_to_walk(unsigned threads) const {
+    size_t rows = 0;
+    for (const auto& table : tables_) rows += table->rows->counters().rows;
+    return rows < MIN_SPLIT_ROWS ? 1 : threads;
+}
+
 std::vector<size_t> Embedding::count_live(uint32_t clock, unsigned threads) const {
     std::lock_guard<std::mutex> guard(mutex_);
     std::vector<std::atomic<size_t>> counts(tables_.size());
-    run_tasks(tables_.size() * HashTable::SHARDS, threads, [&](size_t task) {
+    run_tasks(tables_.size() * HashTable::SHARDS, threads_to_walk(threads), [&](size_t task) {
         const Table& table = *tables_[task / HashTable::SHARDS];
         const auto shard = static_cast<unsigned>(task % HashTable::SHARDS);
-        counts[task / HashTable::SHARDS] += table.rows->count(shard, clock, table.ttl);
+        counts[task / HashTable::SHARDS] += table.rows->count(shard, clock, table.lifetime());
     });
     return {counts.begin(), counts.end()};
 }
@@ -379,9 +414,9 @@ size_t Embedding::sweep(uint32_t clock, unsigned first_shard, unsigned last_shar
     const unsigned parts = HashTable::PARTS / HashTable::SHARDS;
     const size_t shards = last_shard - first_shard;
     std::vector<std::atomic<size_t>> freed(tables_.size());
-    run_tasks(tables_.size() * shards, threads, [&](size_t task) {
+    run_tasks(tables_.size() * shards, threads_to_walk(threads), [&](size_t task) {
         Table& table = *tables_[task / shards];
-        if (table.ttl == HashTable::NEVER) return;
+        if (table.lifetime() == HashTable::NEVER) return;
         const auto shard = static_cast<unsigned>(first_shard + task % shards);
         freed[task / shards] += table.rows->sweep(clock, table.ttl, {shard * parts, (shard + 1) * parts});
     });

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 
 #include "samovar/clones.h"
 
@@ -141,7 +142,7 @@ void HashTable::rebuild(unsigned number, unsigned log2) {
         for (unsigned i = 0; i < Bucket::SLOTS; ++i) {
             if (from[b].rows[i] < Bucket::FIRST) continue;
             const Entry entry{from[b].ids[i], from[b].rows[i] - Bucket::FIRST, from[b].stamps[i]};
-            put(parts_[number], entry, mix(entry.id), reused);
+            put(parts_[number], entry, hash_of(entry.id), reused);
         }
     }
     parts_[number].used = parts_[number].live;
@@ -230,7 +231,7 @@ SAMOVAR_INLINE void HashTable::in_waves(const uint64_t* ids, size_t n, IsMine is
     const auto begin = [&](Wave& wave) {
         size_t count = 0;
         for (; next < n && count < WAVE; ++next) {
-            const uint64_t hash = mix(ids[next]);
+            const uint64_t hash = hash_of(ids[next]);
             if (!is_mine(hash)) continue;  // another thread's part may be growing right now
             wave.places[count] = next;
             wave.hashes[count] = hash;
@@ -275,7 +276,7 @@ size_t HashTable::find(const uint64_t* ids, size_t n, uint32_t clock, uint32_t t
 void HashTable::stamps(const uint64_t* ids, size_t n, uint32_t* stamps) const {
     for (size_t i = 0; i < n; ++i) {
         Slot slot;
-        stamps[i] = find_slot(ids[i], mix(ids[i]), slot) ? slot.bucket->stamps[slot.number] : 0;
+        stamps[i] = find_slot(ids[i], hash_of(ids[i]), slot) ? slot.bucket->stamps[slot.number] : 0;
     }
 }
 
@@ -368,6 +369,7 @@ std::vector<HashTable::Entry> HashTable::list(unsigned shard, uint32_t clock, ui
 }
 
 void HashTable::reserve(size_t n) {
+    if (n > UINT32_MAX) throw std::length_error("hash table: no room for " + std::to_string(n) + " embedding rows");
     for (unsigned number = 0; number < PARTS; ++number) {
         const uint64_t expected = parts_[number].live + n / PARTS + n / PARTS / 16 + 16;
         unsigned log2 = parts_[number].log2;
@@ -377,11 +379,10 @@ void HashTable::reserve(size_t n) {
 }
 
 bool HashTable::insert(uint64_t id, uint32_t stamp, const float* row) {
-    const uint64_t hash = mix(id);
+    const uint64_t hash = hash_of(id);
     Slot slot;
     if (find_slot(id, hash, slot)) return false;
-    const unsigned shard = part_of(hash) / (PARTS / SHARDS);
-    std::memcpy(add(id, hash, stamp, rare_[shard * (PARTS / SHARDS)].fresh), row, width() * sizeof(float));
+    std::memcpy(add(id, hash, stamp, rare_[shard_of(id) * (PARTS / SHARDS)].fresh), row, width() * sizeof(float));
     return true;
 }
 

@@ -13,24 +13,25 @@ namespace {
 
 constexpr size_t WAVE = 16;  // rows to prefetch at once, while the wave before is updated
 
-SAMOVAR_INLINE bool is_finite(const float* g, size_t dim) {
+SAMOVAR_INLINE bool is_finite(const float* g, float scale, size_t dim) {
     uint32_t bad = 0;
     for (size_t j = 0; j < dim; ++j) {
+        const float scaled = g[j] * scale;
         uint32_t bits;
-        std::memcpy(&bits, g + j, sizeof bits);
+        std::memcpy(&bits, &scaled, sizeof bits);
         bad |= (bits & 0x7f800000u) == 0x7f800000u;
     }
     return bad == 0;
 }
 
 // Eight sums, then a tree: the order does not depend on the vector width.
-SAMOVAR_INLINE float sum_of_squares(const float* g, size_t dim) {
+SAMOVAR_INLINE float sum_of_squares(const float* g, float scale, size_t dim) {
     float acc[8] = {};
     size_t j = 0;
     for (; j + 8 <= dim; j += 8) {
-        for (size_t k = 0; k < 8; ++k) acc[k] += g[j + k] * g[j + k];
+        for (size_t k = 0; k < 8; ++k) acc[k] += (g[j + k] * scale) * (g[j + k] * scale);
     }
-    for (size_t k = 0; j + k < dim; ++k) acc[k] += g[j + k] * g[j + k];
+    for (size_t k = 0; j + k < dim; ++k) acc[k] += (g[j + k] * scale) * (g[j + k] * scale);
     return ((acc[0] + acc[4]) + (acc[2] + acc[6])) + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
 }
 
@@ -43,7 +44,7 @@ SAMOVAR_INLINE void clip(const RowStep& step, float* g, size_t dim) {
         }
     }
     if (step.clip_norm > 0) {
-        const float squares = sum_of_squares(g, dim);
+        const float squares = sum_of_squares(g, 1, dim);
         if (squares > step.clip_norm * step.clip_norm) {
             const float scale = step.clip_norm / std::sqrt(squares);
             for (size_t j = 0; j < dim; ++j) g[j] *= scale;
@@ -94,24 +95,25 @@ using CorrectionsOf = std::conditional_t<KIND == OptimizerKind::ADAM, Correction
 
 template <OptimizerKind KIND>
 SAMOVAR_INLINE void update_row(const RowStep& step, [[maybe_unused]] CorrectionsOf<KIND>& corrections,
-                               float* __restrict w, const float* __restrict g, size_t dim) {
-    const float lr = step.lr, eps = step.eps;
+                               float* __restrict w, const float* __restrict g, float scale, size_t dim) {
+    [[maybe_unused]] const float lr = step.lr, eps = step.eps, initial = step.initial;
     if constexpr (KIND == OptimizerKind::SGD) {
         SAMOVAR_VECTOR
-        for (size_t j = 0; j < dim; ++j) w[j] -= lr * g[j];
+        for (size_t j = 0; j < dim; ++j) w[j] -= lr * (g[j] * scale);
     } else if constexpr (KIND == OptimizerKind::ADAGRAD) {
         float* __restrict s = w + dim;
         SAMOVAR_VECTOR
         for (size_t j = 0; j < dim; ++j) {
-            const float sum = s[j] + g[j] * g[j];
+            const float scaled = g[j] * scale;
+            const float sum = s[j] + scaled * scaled;
             s[j] = sum;
-            w[j] -= (lr * g[j]) / (std::sqrt(sum) + eps);
+            w[j] -= (lr * scaled) / (std::sqrt(sum + initial) + eps);
         }
     } else if constexpr (KIND == OptimizerKind::ROWWISE_ADAGRAD) {
-        w[dim] += sum_of_squares(g, dim) / static_cast<float>(dim);
-        const float rate = lr / (std::sqrt(w[dim]) + eps);
+        w[dim] += sum_of_squares(g, scale, dim) / static_cast<float>(dim);
+        const float rate = lr / (std::sqrt(w[dim] + initial) + eps);
         SAMOVAR_VECTOR
-        for (size_t j = 0; j < dim; ++j) w[j] -= rate * g[j];
+        for (size_t j = 0; j < dim; ++j) w[j] -= rate * (g[j] * scale);
     } else {
         float* __restrict m = w + dim;
         float* __restrict v = w + 2 * dim;
@@ -122,8 +124,9 @@ SAMOVAR_INLINE void update_row(const RowStep& step, [[maybe_unused]] Corrections
         const auto [c1, c2] = corrections.of(static_cast<uint32_t>(steps));
         SAMOVAR_VECTOR
         for (size_t j = 0; j < dim; ++j) {
-            const float mean = b1 * m[j] + r1 * g[j];
-            const float square = b2 * v[j] + r2 * (g[j] * g[j]);
+            const float scaled = g[j] * scale;
+            const float mean = b1 * m[j] + r1 * scaled;
+            const float square = b2 * v[j] + r2 * (scaled * scaled);
             m[j] = mean;
             v[j] = square;
             w[j] -= (lr * (mean / c1)) / (std::sqrt(square / c2) + eps);
@@ -145,7 +148,7 @@ SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* con
                                  const uint8_t* touched, size_t n) {
     const size_t dim = DIM != 0 ? DIM : any_dim;
     const size_t width = dim + state_width(KIND, dim);
-    const bool clips = step.clip_value > 0 || step.clip_norm > 0;
+    const bool changes_gradients = step.clip_value > 0 || step.clip_norm > 0 || step.weight_decay != 0;
     CorrectionsOf<KIND> corrections(step);
     size_t num_skipped = 0;
     prefetch(rows, 0, std::min(n, WAVE), width);
@@ -153,15 +156,20 @@ SAMOVAR_INLINE size_t update_all(const RowStep& step, size_t any_dim, float* con
         if (i % WAVE == 0) prefetch(rows, std::min(n, i + WAVE), std::min(n, i + 2 * WAVE), width);
         if (touched != nullptr && touched[i] == 0) continue;
         float* g = gradients + i * dim;
-        if (!is_finite(g, dim)) {
+        if (!is_finite(g, step.scale, dim)) {
             ++num_skipped;
             continue;
         }
-        if (clips) clip(step, g, dim);
+        if (!changes_gradients) {
+            update_row<KIND>(step, corrections, rows[i], g, step.scale, dim);
+            continue;
+        }
+        for (size_t j = 0; j < dim; ++j) g[j] *= step.scale;
+        clip(step, g, dim);
         if (step.weight_decay != 0) {
             for (size_t j = 0; j < dim; ++j) g[j] += step.weight_decay * rows[i][j];
         }
-        update_row<KIND>(step, corrections, rows[i], g, dim);
+        update_row<KIND>(step, corrections, rows[i], g, 1, dim);
     }
     return num_skipped;
 }

@@ -2,25 +2,16 @@
 #include "samovar/cell.h"
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <random>
+#include <set>
 #include <thread>
 
-#include "samovar/hash.h"
+#include "cells.h"
 #include "samovar/pool.h"
 
 using namespace samovar;
 
 namespace {
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-            std::abort();                                                             \
-        }                                                                             \
-    } while (false)
 
 struct Bag {
     std::vector<uint64_t> ids;
@@ -43,7 +34,8 @@ std::vector<uint8_t> encode(const Bag& bag, Codec codec) {
     return cell;
 }
 
-// Decodes from an allocation of exactly the cell's size, so that a sanitizer sees a read past its end.
+// Decodes from an allocation of exactly the cell's size, so that a sanitizer sees a read past its end. The request says
+// what the header says, as a stranger's index would.
 void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
     auto* source = static_cast<uint8_t*>(std::malloc(cell.size()));
     std::memcpy(source, cell.data(), cell.size());
@@ -51,10 +43,13 @@ void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
         uint8_t* data;
         ~Freed() { std::free(data); }
     } freed{source};
-    const CellPlace place{0, cell.size()};
-    const CellDecoder decoder(source, cell.size(), &place, 1, SIZE_MAX);
-    std::vector<uint64_t> arena(decoder.arena().size_bytes / 8 + 1);
-    auto* bytes = reinterpret_cast<uint8_t*>(arena.data());
+    Claim claim = claim_of(cell);
+    const CellRequest request{&claim.place, 1, &claim.num_examples, &claim.column, 1};
+    const CellDecoder decoder(source, cell.size(), request);
+    CHECK(decoder.arena().size_bytes <= 2 * claim.place.decoded + 512);
+    if (decoder.arena().size_bytes > MOST_BYTES) return;
+    Memory arena(decoder.arena().size_bytes);
+    uint8_t* bytes = arena.data();
     decoder.run(bytes);
     const DecodedCell& found = decoder.cells()[0];
     if (found.layout != Layout::ids && found.layout != Layout::distinct) return;
@@ -64,6 +59,7 @@ void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
     const auto* ids = reinterpret_cast<const uint64_t*>(at(found.ids, 0, 8));
     std::vector<uint64_t> data(ids, ids + found.ids.size);
     if (found.layout == Layout::distinct) {
+        CHECK(std::set<uint64_t>(data.begin(), data.end()).size() == data.size());
         data.resize(found.positions.size);
         gather_ids(ids, reinterpret_cast<const int32_t*>(at(found.positions, decoder.arena().ints.at, 4)), data.size(),
                    data.data());
@@ -76,18 +72,6 @@ void decode(const std::vector<uint8_t>& cell, const Bag* expected) {
         CHECK(data == expected->ids);
         CHECK(std::vector<int32_t>(lengths, lengths + found.lengths.size) == expected->lengths);
     }
-}
-
-void fix_checksum(std::vector<uint8_t>& cell) {
-    CellHeader header;
-    std::memcpy(&header, cell.data(), sizeof header);
-    const uint8_t padding = header.padding;
-    header.padding = 0;
-    const uint64_t seed = hash_bytes(&header, offsetof(CellHeader, checksum), 0);
-    const size_t start = std::min(cell.size(), sizeof header + padding);
-    header.checksum = hash_bytes(cell.data() + start, cell.size() - start, seed);
-    header.padding = padding;
-    std::memcpy(cell.data(), &header, sizeof header);
 }
 
 void test_round_trips(Codec codec) {
@@ -125,6 +109,56 @@ void test_changes(Codec codec) {
     CHECK(num_rejected > 10000);
 }
 
+// What once wrapped the sum of an arena's pieces: 2^64 - 24 bytes of keys after another cell.
+void test_sizes_that_wrap() {
+    const std::vector<float> items(8, 1.0f);
+    std::vector<uint8_t> source;
+    append_dense(source, items.data(), {1, {8, 0, 0}}, {Codec::none, 0});
+    const size_t first = source.size();
+    std::vector<uint8_t> keys = encode_texts(std::vector<std::string>(8, std::string(1000, 'x')), Codec::none);
+    CellHeader header;
+    std::memcpy(&header, keys.data(), sizeof header);
+    const uint64_t true_size = header.raw_bytes, text_bytes = header.num_ids;
+    for (const uint64_t size : {uint64_t{0} - 24, uint64_t{0} - 1, uint64_t{1} << 63, true_size + 1, true_size - 1}) {
+        for (const uint64_t told : {true_size, size}) {  // in the index
+            header.raw_bytes = size;
+            header.num_ids = told == size ? size - (true_size - text_bytes) : text_bytes;
+            std::memcpy(keys.data(), &header, sizeof header);
+            fix_checksum(keys);
+            std::vector<uint8_t> both = source;
+            both.insert(both.end(), keys.begin(), keys.end());
+            const CellPlace places[] = {{0, first, 32}, {first, keys.size(), told}};
+            const uint64_t num_examples = 8;
+            const ColumnSpec columns[] = {{ColumnSpec::real, 1, 0, 0}, {ColumnSpec::key, 1, 4, 4}};
+            bool is_refused = false;
+            try {
+                const CellDecoder decoder(both.data(), both.size(), {places, 1, &num_examples, columns, 2});
+            } catch (const CellError& error) {
+                is_refused = error.cell == 1;
+            }
+            CHECK(is_refused);
+        }
+    }
+}
+
+// A source that changes between planning and decoding, as a mapped file can: no header is read twice.
+void test_a_source_that_changes() {
+    std::vector<uint8_t> cell = encode_texts({"a", "b"}, Codec::none);
+    const Claim claim = claim_of(cell);
+    const CellDecoder decoder(cell.data(), cell.size(), {&claim.place, 1, &claim.num_examples, &claim.column, 1});
+    Memory arena(decoder.arena().size_bytes);
+    std::memset(cell.data() + 5, 0xFF, sizeof(CellHeader) - 5);
+    decoder.run(arena.data());
+    cell[sizeof(CellHeader)] ^= 1;
+    bool is_refused = false;
+    try {
+        decoder.run(arena.data());
+    } catch (const CellError&) {
+        is_refused = true;
+    }
+    CHECK(is_refused);
+}
+
 void test_pool_in_threads() {
     BlockPool pool(1 << 20);
     std::vector<std::thread> threads;
@@ -143,6 +177,8 @@ void test_pool_in_threads() {
 }  // namespace
 
 int main() {
+    test_sizes_that_wrap();
+    test_a_source_that_changes();
     test_round_trips(Codec::none);
     test_changes(Codec::none);
     bool has_zstd = true;

@@ -20,8 +20,8 @@ def encode_bag(ids: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='
     A cell of ids, stored as distinct ids and positions if that is smaller.
     """
 
-def encode_opaque(data: object | None, codec: int, level: int) -> bytes:
-    """A cell of plain bytes."""
+def encode_keys(raw: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], values: int, width: int, has_nulls: bool, count: int, num_bytes: int, codec: int, level: int) -> bytes:
+    """A cell of keys; keys.h draws the raw bytes."""
 
 class DecodedMinibatches:
     """Cells as sections of memory, cut into pieces."""
@@ -57,10 +57,7 @@ class DecodedMinibatches:
     def mapped_ints(self) -> tuple[list[int], list[int]]: ...
 
     @property
-    def mapped_floats(self) -> tuple[list[int], list[int]]: ...
-
-    @property
-    def mapped_bytes(self) -> tuple[list[int], list[int]]:
+    def mapped_floats(self) -> tuple[list[int], list[int]]:
         """
         Pieces that stay in the source: first items, and the ones after the last.
         """
@@ -68,7 +65,7 @@ class DecodedMinibatches:
     @property
     def cells(self) -> tuple[list[int], list[Any], list[int], list[int], list[int]]:
         """
-        Layouts, shapes (None for rank 1), and piece numbers of ids or items, lengths, positions.
+        Layouts, shapes (None for rank 1), and piece numbers of ids or items, lengths, positions. Of keys, the last number says whether there are validity bits.
         """
 
     def gather(self) -> tuple[Any, list[int]]:
@@ -84,9 +81,9 @@ class MinibatchDecoder:
 
     def __init__(self, kept_bytes: int) -> None: ...
 
-    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], max_bytes: int, are_checked: bool, may_map: bool) -> DecodedMinibatches:
+    def decode(self, source: object, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, 3), order='C', device='cpu', writable=False)], num_examples: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.uint32], dict(shape=(None, 4), order='C', device='cpu', writable=False)], are_checked: bool, may_map: bool) -> DecodedMinibatches:
         """
-        The cells at [offset, size] of the source; ValueError(what, number of the cell) if one is damaged.
+        The cells at [offset, size, size in memory] of the source, minibatch by minibatch; ValueError(what, number of the cell) if one is damaged.
         """
 
     def close(self) -> None:
@@ -121,6 +118,10 @@ class Embedding:
 
     def set_optimizer(self, table: int, kind: int, ttl: int) -> None: ...
 
+    def freeze(self, table: int) -> None: ...
+
+    def set_weights(self, table: int, ids: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], clock: int) -> None: ...
+
     def kind(self, table: int) -> int: ...
 
     def ttl(self, table: int) -> int: ...
@@ -136,7 +137,7 @@ class Embedding:
 
     def lookup_columns(self, inputs: Inputs, place: tuple[int, int], clock: int, is_training: bool, threads: int) -> Lookup: ...
 
-    def update(self, pending: Sequence[tuple[Lookup, Sequence[tuple[int, int] | None]]], step: tuple[int, float, float, float, float, float, float, float], threads: int) -> None: ...
+    def update(self, pending: Sequence[tuple[Lookup, Sequence[tuple[int, int] | None], int]], step: tuple[int, float, float, float, float, float, float, float, float, float], threads: int) -> None: ...
 
     def prefetch(self, inputs: Inputs) -> None: ...
 
@@ -201,6 +202,11 @@ class Hasher:
     def update(self, data: object | None) -> None: ...
 
     def digest(self) -> int: ...
+
+def map_file(descriptor: int, size: int, name: bytes) -> NDArray[numpy.uint8]:
+    """
+    The bytes of a file, private and writable. If another process cuts it, this one says so before it ends.
+    """
 
 @overload
 def tokenize(offsets: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], data: object | None, is_null: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], words: int, ngrams: int, lower: bool, list_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]:

@@ -153,8 +153,10 @@ def test_whichever_library_wrote_a_cell_any_reads_it(codec: str) -> None:
         items = np.arange(20000, dtype=np.float32) % 977
         cell = _native.encode_dense(items, {number}, 5)
         given = bytes.fromhex({given!r}) or cell
-        places = np.array([[0, len(given)]], np.uint64)
-        decoded = _native.MinibatchDecoder(1 << 20).decode(given, places, 1 << 24, False, False)
+        places = np.array([[0, len(given), items.nbytes]], np.uint64)
+        column = np.array([[1, 1, 0, 0]], np.uint32)
+        decoder = _native.MinibatchDecoder(1 << 20)
+        decoded = decoder.decode(given, places, np.array([len(items)], np.uint64), column, False, False)
         assert decoded.floats.tolist() == items.tolist()
         print(cell.hex())
     """

@@ -3,6 +3,7 @@
 //
 //   lookup   check every bag -> per table: distinct ids -> rows (probe, insert, reset, stamp) -> pool its features
 //   update   per table: sum the gradients of each distinct id in order -> one optimizer step per row
+//            (in order within a slice of the step; slices by a fixed tree)
 //
 // A table is the unit of work; a table with many ids is split by parts of its index and by ranges of its bags.
 // No split changes the order of a sum, so any number of threads gives the same bits.
@@ -76,6 +77,7 @@ struct Pending {
     const Lookup* lookup;
     std::vector<const float*> gradients;
     std::vector<size_t> strides;
+    size_t slice = 0;  // of the step; slices come in order, and their sums follow a tree (tree_sum.h)
 };
 
 class Embedding {
@@ -83,6 +85,11 @@ public:
     size_t add_table(size_t dim, uint64_t seed, float init_scale);
     // Rows that exist keep their weights and get a fresh state.
     void set_optimizer(size_t table, OptimizerKind kind, uint32_t ttl);
+    // From now on training reads this table as evaluation does: nothing is inserted, stamped, reset, updated or swept.
+    void freeze(size_t table);
+    // Gives ids these weights, n * dim, and a fresh state, stamped with the clock; inserts those that are new. The table
+    // may be frozen.
+    void set_weights(size_t table, const uint64_t* ids, size_t n, const float* weights, uint32_t clock);
 
     std::unique_ptr<Lookup> lookup(const std::vector<FeatureInput>& inputs, uint32_t clock, bool is_training,
                                    unsigned threads);
@@ -99,7 +106,8 @@ public:
     size_t num_tables() const noexcept { return tables_.size(); }
     const HashTable& table(size_t number) const { return *tables_.at(number)->rows; }
     OptimizerKind kind(size_t number) const { return tables_.at(number)->kind; }
-    uint32_t ttl(size_t number) const { return tables_.at(number)->ttl; }
+    // How long its rows live; those of a frozen table never expire.
+    uint32_t ttl(size_t number) const { return tables_.at(number)->lifetime(); }
     uint64_t skipped(size_t number) const { return tables_.at(number)->skipped.load(); }
     // Changes whenever a row may have changed: earlier listings are then out of date.
     uint64_t version() const noexcept { return version_.load(); }
@@ -115,10 +123,16 @@ private:
         std::unique_ptr<HashTable> rows;
         OptimizerKind kind = OptimizerKind::NONE;
         uint32_t ttl = HashTable::NEVER;
+        bool is_frozen = false;
         uint64_t generation = 0;
         std::atomic<uint64_t> skipped{0};
+
+        uint32_t lifetime() const noexcept { return is_frozen ? HashTable::NEVER : ttl; }
     };
     struct Call;  // what the phases of one lookup share
+
+    // One for few rows.
+    unsigned threads_to_walk(unsigned threads) const;
 
     // All gradients of one table in one update.
     struct TableUpdate {

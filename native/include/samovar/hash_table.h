@@ -1,8 +1,9 @@
 // id -> embedding row ("row" from here on), with a time to live. Knows no bags, gradients or optimizers.
 //
-//   mix(id)   part (8 bits) | home bucket (as many bits as the part needs) | ...
+//   hash      shard (3 bits of mix) | part of the shard (5 bits) | home bucket (as many bits as the part needs) | ...
 //   part      buckets of one cache line each: 4 x (id, row + 2, stamp); a full bucket overflows into the next
-//   shard     32 parts: the unit in which a table is stored. The function id -> shard is part of the format
+//   shard     32 parts: the unit in which a table is stored. The function id -> shard is part of the format. All other
+//             bits differ from process to process, so that nobody can choose ids that meet in one bucket
 //   rows      separate, in chunks that never move: [weights | optimizer state]
 //
 // One cache miss finds an id, its row number and its stamp; a second one fetches the row. Each part grows on its own,
@@ -19,10 +20,11 @@
 
 #include "samovar/pages.h"
 #include "samovar/rows.h"
+#include "samovar/seeded_hash.h"
 
 namespace samovar {
 
-// Bijective, so that no two ids share all 64 bits. Part of the format.
+// Bijective, so that no two ids share all 64 bits. Part of the format: it gives the shard and the weights of an id.
 inline uint64_t mix(uint64_t h) noexcept {
     h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
     h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
@@ -46,7 +48,8 @@ class HashTable {
 public:
     static constexpr unsigned PART_BITS = 8;
     static constexpr unsigned PARTS = 1u << PART_BITS;
-    static constexpr unsigned SHARDS = 8;
+    static constexpr unsigned SHARD_BITS = 3;
+    static constexpr unsigned SHARDS = 1u << SHARD_BITS;
     static constexpr uint32_t NEVER = UINT32_MAX;  // a ttl with which no row expires
     static constexpr size_t MAX_WIDTH = 512 * 3 + 1;
 
@@ -64,7 +67,7 @@ public:
 
     const Settings& settings() const noexcept { return settings_; }
     size_t width() const noexcept { return rows_.width(); }
-    static unsigned part_of(uint64_t hash) noexcept { return static_cast<unsigned>(hash >> (64 - PART_BITS)); }
+    static unsigned shard_of(uint64_t id) noexcept { return static_cast<unsigned>(mix(id) >> (64 - SHARD_BITS)); }
 
     // Training: the row of each id that belongs to the range; inserted if new, reset if expired, stamped.
     void find_or_insert(const uint64_t* ids, size_t n, uint32_t clock, uint32_t ttl, PartRange range, float** rows);
@@ -93,6 +96,8 @@ public:
     void reserve(size_t n);
     // Adds a row with the given content; false if the id exists.
     bool insert(uint64_t id, uint32_t stamp, const float* row);
+    // Brings the bucket into the cache that `insert` will read.
+    void prefetch_bucket(uint64_t id) const noexcept { __builtin_prefetch(bucket_of(hash_of(id)), 1); }
 
     HashCounters counters() const;
     // The counters to continue from after a load.
@@ -138,6 +143,10 @@ private:
         std::vector<uint32_t> parts_in_page;
     };
 
+    static constexpr uint64_t IN_SHARD = UINT64_MAX >> SHARD_BITS;  // the bits below those of the shard
+
+    uint64_t hash_of(uint64_t id) const noexcept { return (mix(id) & ~IN_SHARD) | seeded_(id) >> SHARD_BITS; }
+    static unsigned part_of(uint64_t hash) noexcept { return static_cast<unsigned>(hash >> (64 - PART_BITS)); }
     static size_t num_buckets(const Part& part) noexcept { return size_t{1} << part.log2; }
     static size_t home(const Part& part, uint64_t hash) noexcept {
         return (hash << PART_BITS >> 1) >> (63 - part.log2);
@@ -161,6 +170,7 @@ private:
     void in_waves(const uint64_t* ids, size_t n, IsMine is_mine, Visit visit) const;
 
     Settings settings_;
+    SeededHash seeded_ = SeededHash::of_process();
     Rows rows_;
     std::array<Part, PARTS> parts_;
     std::array<Rare, PARTS> rare_;

@@ -23,10 +23,12 @@ struct RowStep {
     OptimizerKind kind = OptimizerKind::NONE;
     float lr = 0;
     float eps = 0;
+    float initial = 0;  // both Adagrads: added to the sum of squares, which starts from 0
     double beta1 = 0, beta2 = 0;  // Adam only
     float weight_decay = 0;
     float clip_value = 0;  // both clips: 0 means no clipping
     float clip_norm = 0;
+    float scale = 1;  // multiplies each gradient first
 };
 
 // Updates `n` rows from gradients that are end to end, dim floats each (they are overwritten). Unless `touched` is

@@ -5,10 +5,10 @@ from samovar.native.cells import (
     MinibatchDecoder,
     encode_bag,
     encode_dense,
-    encode_opaque,
+    encode_keys,
 )
 from samovar.native.codecs import require_codec
-from samovar.native.files import FileList, list_files, stamps_of
+from samovar.native.files import FileList, list_files, map_file, stamps_of
 from samovar.native.hashing import Hasher, hash_array, hash_bytes, hash_integers, to_word, tokenize
 
 __all__ = [
@@ -18,11 +18,12 @@ __all__ = [
     "MinibatchDecoder",
     "encode_bag",
     "encode_dense",
-    "encode_opaque",
+    "encode_keys",
     "hash_array",
     "hash_bytes",
     "hash_integers",
     "list_files",
+    "map_file",
     "require_codec",
     "stamps_of",
     "to_word",

@@ -28,9 +28,18 @@ def encode_bag(ids: NDArray[np.uint64], lengths: NDArray[np.int32], codec: str, 
         raise BadInput(f"a bag does not add up: {error}. Its converter must return one length per example") from error
 
 
-def encode_opaque(data: Buffer, codec: str, level: int) -> bytes:
-    """A cell of plain bytes."""
-    return _native.encode_opaque(data, require_codec(codec), level)
+def encode_keys(
+    raw: NDArray[np.uint8],
+    values: int,
+    width: int,
+    has_nulls: bool,
+    count: int,
+    num_bytes: int,
+    codec: str,
+    level: int,
+) -> bytes:
+    """A cell of keys, whose raw bytes keys.h draws. ValueError if texts are not UTF-8."""
+    return _native.encode_keys(raw, values, width, has_nulls, count, num_bytes, require_codec(codec), level)
 
 
 DecodedMinibatches = _native.DecodedMinibatches
@@ -46,24 +55,27 @@ class MinibatchDecoder:
         self,
         source: Buffer,
         places: NDArray[np.uint64],
+        num_examples: NDArray[np.uint64],
+        columns: NDArray[np.uint32],
         *,
-        max_bytes: int,
         are_checked: bool = False,
         may_map: bool = True,
     ) -> _native.DecodedMinibatches:
-        """The cells at `places`, one [offset, size] per cell.
+        """The cells at `places`, minibatch by minibatch, one per column. Each is compared with what the table says
+        about it before memory is allocated.
 
         Args:
             source: The bytes that hold the cells.
-            places: [cells, 2], byte offsets and sizes in `source`.
-            max_bytes: The most memory that the cells may take; a damaged cell can claim any size.
-            are_checked: These bytes passed their checksums before, so that cells used in place need no second check.
+            places: [cells, 3], byte offsets and sizes in `source`, and the memory that each takes.
+            num_examples: Of each minibatch.
+            columns: [columns, 4]: kind, rank, and how keys are stored; `ColumnSpec` in cell.h.
+            are_checked: These bytes passed all checks before, so that cells used in place need no second one.
             may_map: Cells may be used in place, without a copy.
 
         Raises:
             ValueError: A cell is damaged; the arguments are what is wrong and the number of the cell.
         """
-        return self._decoder.decode(source, places, max_bytes, are_checked, may_map)
+        return self._decoder.decode(source, places, num_examples, columns, are_checked, may_map)
 
     def close(self) -> None:
         """Wait until no thread reads a source, and admit no more reads: the sources may then be changed or cut.

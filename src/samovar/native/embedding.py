@@ -1,7 +1,9 @@
 """Hash tables of many features. Not exported by the room, because it needs torch. "Row" means embedding row."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,14 +30,18 @@ class RowStep:
     kind: str
     lr: float
     eps: float = 0.0
+    initial_accumulator: float = 0.0
     betas: tuple[float, float] = (0.0, 0.0)
     weight_decay: float = 0.0
     clip_value: float = 0.0
     clip_norm: float = 0.0
+    scale: float = 1.0
+    """Multiplies each gradient first."""
 
-    def as_tuple(self) -> tuple[int, float, float, float, float, float, float, float]:
+    def as_tuple(self) -> tuple[int, float, float, float, float, float, float, float, float, float]:
         return (
-            KINDS[self.kind], self.lr, self.eps, *self.betas, self.weight_decay, self.clip_value, self.clip_norm,
+            KINDS[self.kind], self.lr, self.eps, self.initial_accumulator, *self.betas, self.weight_decay,
+            self.clip_value, self.clip_norm, self.scale,
         )  # fmt: skip
 
 
@@ -44,6 +50,10 @@ class Gradient(NamedTuple):
 
     lookup: Lookup
     outputs: Sequence[torch.Tensor | None]
+    num_examples: int
+    """Of the lookup: the first dimension of its bags."""
+    slice: int = 0
+    """The part of the step that it belongs to: sums are in order within a slice, and by a fixed tree over slices."""
 
 
 class Embedding:
@@ -54,7 +64,12 @@ class Embedding:
         self._bag = bag
         self._core = _native.Embedding()
         self._reader = _native.BagReader(bag)
+        self._changing = threading.RLock()
         self._listed: tuple[tuple[int, int, int, bool, int], _native.Listing] | None = None
+
+    def paused(self) -> AbstractContextManager[bool]:
+        """While the block runs, calls of other threads that change rows wait."""
+        return self._changing
 
     def add_table(self, dim: int, seed: int, init_scale: float) -> int:
         return self._core.add_table(dim, seed, init_scale)
@@ -63,7 +78,16 @@ class Embedding:
         self._reader.add(name, table, is_mean)
 
     def set_optimizer(self, table: int, kind: str, ttl: int | None) -> None:
-        self._core.set_optimizer(table, KINDS[kind], _native.HASH_NEVER if ttl is None else ttl)
+        with self._changing:
+            self._core.set_optimizer(table, KINDS[kind], _native.HASH_NEVER if ttl is None else ttl)
+
+    def freeze(self, table: int) -> None:
+        with self._changing:
+            self._core.freeze(table)
+
+    def set_weights(self, table: int, ids: NDArray[np.uint64], weights: NDArray[np.float32], clock: int) -> None:
+        with self._changing:
+            self._core.set_weights(table, ids, weights.reshape(-1), clock)
 
     def kind(self, table: int) -> str:
         return _NAMES[self._core.kind(table)]
@@ -97,7 +121,8 @@ class Embedding:
         """Find all rows and pool them into the outputs. Training inserts new ids and resets expired ones."""
         places = [(out.data_ptr(), out.shape[-1]) for out in outputs]
         try:
-            return self._core.lookup(inputs, places, clock, is_training, torch.get_num_threads())
+            with self._changing if is_training else nullcontext():
+                return self._core.lookup(inputs, places, clock, is_training, torch.get_num_threads())
         except ValueError as error:
             raise _bad_bag(inputs, *error.args) from error
 
@@ -105,7 +130,8 @@ class Embedding:
         """Like `lookup`, into one wide output with the features side by side."""
         place = (output.data_ptr(), output.shape[-1])
         try:
-            return self._core.lookup_columns(inputs, place, clock, is_training, torch.get_num_threads())
+            with self._changing if is_training else nullcontext():
+                return self._core.lookup_columns(inputs, place, clock, is_training, torch.get_num_threads())
         except ValueError as error:
             raise _bad_bag(inputs, *error.args) from error
 
@@ -115,16 +141,18 @@ class Embedding:
     def update(self, gradients: Sequence[Gradient], step: RowStep) -> None:
         held = [[None if g is None else _contiguous_rows(g) for g in gradient.outputs] for gradient in gradients]
         pending = [
-            (gradient.lookup, [None if g is None else (g.data_ptr(), g.stride(0)) for g in outputs])
+            (gradient.lookup, [None if g is None else (g.data_ptr(), g.stride(0)) for g in outputs], gradient.slice)
             for gradient, outputs in zip(gradients, held, strict=True)
         ]
-        self._core.update(pending, step.as_tuple(), torch.get_num_threads())
+        with self._changing:
+            self._core.update(pending, step.as_tuple(), torch.get_num_threads())
 
     def sweep(self, clock: int, shard: int | None = None) -> int:
         if shard is not None and not 0 <= shard < SHARDS:
             raise BadInput(f"sweep: shard must be 0 to {SHARDS - 1}, or None for all, got {shard}")
         first, last = (0, SHARDS) if shard is None else (shard, shard + 1)
-        return self._core.sweep(clock, first, last, torch.get_num_threads())
+        with self._changing:
+            return self._core.sweep(clock, first, last, torch.get_num_threads())
 
     def counters(self, table: int) -> dict[str, int]:
         return self._core.counters(table)
@@ -186,20 +214,23 @@ class Embedding:
     def _list(self, table: int, shard: int, clock: int, is_sorted: bool) -> _native.Listing:
         """Made once per shard, whose fields are streamed one after the other."""
         key = (table, shard, clock, is_sorted, self.version)
-        if self._listed is None or self._listed[0] != key:
-            self._listed = None  # free it before the next one is made
-            self._listed = (key, _native.Listing(self._core, table, shard, clock, is_sorted))
-        return self._listed[1]
+        listed = self._listed  # other threads may read other shards
+        if listed is None or listed[0] != key:
+            self._listed = listed = None  # free it before the next one is made
+            self._listed = listed = (key, _native.Listing(self._core, table, shard, clock, is_sorted))
+        return listed[1]
 
     def load(self, table: int, kind: str, num_rows: int) -> "Loading":
-        return Loading(self._core, table, kind, num_rows)
+        return Loading(self._core, table, kind, num_rows, self._changing)
 
 
 class Loading:
     """A table that is filled beside the one in use, and replaces it when complete."""
 
-    def __init__(self, core: _native.Embedding, table: int, kind: str, num_rows: int) -> None:
-        self._core, self._table = core, table
+    def __init__(
+        self, core: _native.Embedding, table: int, kind: str, num_rows: int, changing: AbstractContextManager[bool]
+    ) -> None:
+        self._core, self._table, self._changing = core, table, changing
         self._loading = _native.Loading(core, table, KINDS[kind], num_rows)
 
     def insert(
@@ -210,7 +241,8 @@ class Loading:
 
     def finish(self, counters: Sequence[int]) -> None:
         """Replace the table; `counters` are inserted, reset, freed, missed and skipped."""
-        self._loading.finish(self._core, self._table, list(counters))
+        with self._changing:
+            self._loading.finish(self._core, self._table, list(counters))
 
 
 def _bad_bag(inputs: Inputs, what: str, number: int) -> BadInput:

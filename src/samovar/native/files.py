@@ -1,4 +1,4 @@
-"""All files below a folder, with stamps that show a change. Reads no content."""
+"""Files: all below a folder, with stamps that show a change; and one mapped into memory."""
 
 import os
 from dataclasses import dataclass
@@ -43,3 +43,10 @@ def list_files(root: str | os.PathLike[str]) -> tuple[FileList, list[str]]:
 def stamps_of(status: Any) -> tuple[int, int, int, int]:
     """The same stamps from the result of `os.stat`."""
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def map_file(descriptor: int, name: str) -> memoryview:
+    """The bytes of a file that is not empty, private and writable. `OSError` if it cannot be mapped.
+
+    If another process cuts the file, reading past its new end prints which file was cut and ends this process."""
+    return _native.map_file(descriptor, os.fstat(descriptor).st_size, os.fsencode(name)).data
