@@ -1,5 +1,6 @@
 """Policies: values by epoch, plateaus and stops, and states that are restored exactly."""
 
+import doctest
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samovar import policies
 from samovar.errors import BadInput
 from samovar.policies import (
     Constant,
@@ -22,6 +24,7 @@ from samovar.policies import (
     Policy,
     Schedule,
     Switch,
+    Warmup,
 )
 
 
@@ -94,6 +97,45 @@ EPOCH_VALUES: list[Callable[[], EpochValue]] = [
     lambda: Switch(0.1, {2: 0.3, 5: 0.7}),
     lambda: LambdaEpoch(lambda epoch: 1 / (1 + epoch)),
 ]
+
+
+BY_STEP: list[Callable[[], EpochValue]] = [
+    lambda: Exponential(8, 0.5, step_length=2, unit="step"),
+    lambda: Schedule(8, {2: 0.5}, unit="step"),
+    lambda: Switch(8, {2: 4}, unit="step"),
+    lambda: LambdaEpoch(lambda step: 8 / (1 + step // 2), unit="step"),
+]
+
+
+@pytest.mark.parametrize("make", BY_STEP)
+def test_by_step_the_same_values_come_step_by_step_and_no_epoch_moves_them(make: Callable[[], EpochValue]) -> None:
+    policy, found = make(), []
+    for epoch in range(2):
+        policy.epoch_started(epoch)
+        for _ in range(2):
+            policy.step_started()
+            found.append(policy.value)
+        resumed = make()
+        resumed.load_state_dict(json.loads(json.dumps(policy.state_dict())))
+        policy = resumed
+    assert found == [8, 8, 4, 4]
+    assert policy.state_dict().keys() == {"num_steps", "value"}
+
+
+def test_a_value_by_epoch_does_not_count_steps() -> None:
+    policy = Exponential(8, 0.5)
+    policy.step_started()
+    assert policy.value == 8
+    assert policy.state_dict() == {"value": 8}
+
+
+def test_a_warm_up_takes_its_steps_or_epochs() -> None:
+    assert values(Warmup(4, 2, unit="epoch"), 6) == [0.5, 1, 1.5, 2, 2, 2]
+    assert Warmup(4).value == 0.25
+    with pytest.raises(BadInput, match="Warmup: length must be an integer of at least 1, got 0"):
+        Warmup(0)
+    with pytest.raises(BadInput, match="Exponential: unit must be 'epoch' or 'step', got 'batch'"):
+        Exponential(1, 1, unit="batch")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", EPOCH_VALUES)
@@ -283,3 +325,9 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
 def test_a_wrong_argument_is_refused_by_name(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         make()
+
+
+def test_the_examples_of_policies_run() -> None:
+    results = doctest.testmod(policies)
+    assert results.attempted >= 10
+    assert results.failed == 0

@@ -4,7 +4,9 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +44,35 @@ def test_an_interrupt_that_python_ignores_is_raised_again() -> None:
 
     with pytest.raises(KeyboardInterrupt), StopRequest().interrupting():
         lose_it()
+
+
+def test_an_interrupt_leaves_no_lock_taken() -> None:
+    """The signal comes inside `Condition.__enter__`, when its lock is taken and no `with` would give it back."""
+    left: list[bool] = []
+    lock = SimpleNamespace(acquire=None, release=None, __exit__=lambda *_: left.append(True))
+    lock.__enter__ = partial(signal.raise_signal, signal.SIGINT)
+
+    def work() -> None:
+        with threading.Condition(lock):  # type: ignore[arg-type]  # all that it needs of a lock
+            pass
+        while True:
+            pass
+
+    with pytest.raises(KeyboardInterrupt), StopRequest().interrupting():
+        work()
+    assert left
+
+
+def test_a_thread_that_waits_for_another_can_be_interrupted() -> None:
+    signal_soon = threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGINT])
+
+    def wait() -> None:
+        signal_soon.start()
+        threading.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt), StopRequest().interrupting():
+        wait()
+    signal_soon.join()
 
 
 def test_a_thread_other_than_the_main_one_changes_no_handlers() -> None:

@@ -6,7 +6,7 @@
     │   │   └── UnknownKey (LookupError)    a key that no schema has; suggests the nearest one
     │   ├── UnknownColumn  (LookupError)    a column that the table does not have
     │   ├── BadInput       (ValueError)     data or arguments of the wrong kind
-    │   ├── BadPath        (ValueError)     a path that would leave its store, or that some disks cannot hold
+    │   ├── BadPath        (ValueError)     a path that leaves its store, is a file where a directory must be, …
     │   ├── NotAResult     (ValueError)     a directory or file that Samovar did not make
     │   ├── Conflict       (ValueError)     the directory belongs to another config or script
     │   └── LeaseHeld                       another process works in the directory
@@ -20,10 +20,27 @@
     └── Stopped                             exit code 75: stopped on request, can be resumed
 
 A message says what is wrong and what was found, with the place, and then what to do if that is not obvious:
-``batch_size must be at least 1, got 0``.
+``batch_size must be at least 1, got 0``. A password in an address that was typed wrong is never part of it.
 """
 
-from typing import ClassVar
+import re
+from typing import Any, ClassVar
+
+_SECRETS = tuple(
+    (re.compile(pattern, re.IGNORECASE), shown)
+    for pattern, shown in (
+        (r"((?:\b[a-z][\w+.-]*:/|//)[^\s:@]*):\S*@", r"\1:***@"),  # postgresql://user:secret@host, or a path of it
+        (r"(//[^\s:@/]+):(?!\d*(?:[/?\s'\",;.):]|$)|\*\*\*)[^\s/?]*", r"\1:***"),  # the same without a host
+        (r"\b(\w*(?:password|passwd|pwd))=[^\s&;]+", r"\1=***"),
+    )
+)
+
+
+def hide_passwords(text: str) -> str:
+    """A text in which every password of an address, such as `postgresql://user:secret@host/name`, is `***`."""
+    for pattern, shown in _SECRETS:
+        text = pattern.sub(shown, text)
+    return text
 
 
 class SamovarError(Exception):
@@ -37,6 +54,9 @@ class SamovarError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(hide_passwords(each) if isinstance(each, str) else each for each in args))
 
 
 class UserError(SamovarError):
@@ -62,7 +82,7 @@ class BadInput(UserError, ValueError):
 
 
 class BadPath(UserError, ValueError):
-    """A path that would leave its store, or that some disks cannot hold."""
+    """A path that would leave its store, that some disks cannot hold, or that is a file where a directory must be."""
 
 
 class NotAResult(UserError, ValueError):

@@ -1,46 +1,134 @@
-"""Hours and ranges of hours: read from configs, shown to people, used in file names. Times are UTC seconds."""
+"""Hours and other periods, and ranges of them: read from configs, shown to people, used in file names. Times are UTC
+seconds."""
 
+import math
+import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from samovar.errors import ConfigError
 
 HOUR_SECONDS = 3600
+DAY_SECONDS = 24 * HOUR_SECONDS
+_WEEK_SECONDS = 7 * DAY_SECONDS
+_FIRST_MONDAY = 4 * DAY_SECONDS  # 1970 began on a Thursday
+_SPANS = {"d": DAY_SECONDS, "h": HOUR_SECONDS, "m": 60}
+_NAMED_PERIODS = {HOUR_SECONDS: "hour", DAY_SECONDS: "day", _WEEK_SECONDS: "week"}
+FIRST_HOUR, LAST_HOUR = -62_135_596_800, 253_402_297_200
+"""Those of the calendar that `datetime` knows: years 1 to 9999."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """The time that one URI covers: an hour, unless the recipe of the table says otherwise. Days and weeks are those of
+    UTC; a week begins on Monday."""
+
+    seconds: int = HOUR_SECONDS
+
+    @classmethod
+    def parse(cls, uri: str | int) -> "Period":
+        """The period of a recipe's `uri`: hour, day, week, or a number of minutes that divides a day."""
+        if isinstance(uri, str):
+            return cls(next(seconds for seconds, name in _NAMED_PERIODS.items() if name == uri))
+        if uri < 1 or DAY_SECONDS % (uri * 60):
+            raise ConfigError(f"minutes must divide a day, such as 15 or 360, got {uri}")
+        return cls(uri * 60)
+
+    @property
+    def name(self) -> str:
+        """For people: `hour`, `15 minutes`."""
+        return _NAMED_PERIODS.get(self.seconds, f"{self.seconds // 60} minutes")
+
+    @property
+    def plural(self) -> str:
+        """For people: `hours`, `periods of 15 minutes`."""
+        return f"{self.name}s" if self.seconds in _NAMED_PERIODS else f"periods of {self.name}"
+
+    def lag(self, shift: int) -> str:
+        """A number of periods in short: `1h`, `2d`, `1w`, `30m`."""
+        units = {"hour": "h", "day": "d", "week": "w"}
+        return f"{shift}{units[self.name]}" if self.name in units else f"{shift * self.seconds // 60}m"
+
+    @property
+    def granule_span(self) -> int:
+        """Seconds from which on granules are counted again, so that none crosses the end of an hour or of a period."""
+        return math.gcd(self.seconds, HOUR_SECONDS)
+
+    def floor(self, times: Any) -> Any:
+        """The start of the period of a time, or of each time of an array."""
+        return times - (times - self._origin) % self.seconds
+
+    @property
+    def _origin(self) -> int:
+        return _FIRST_MONDAY if self.seconds == _WEEK_SECONDS else 0
+
+    def require_start(self, key: str, time: int | None, table: str = "tables") -> None:
+        """Refuse a date that is not the start of a period."""
+        if time is None or self.floor(time) == time:
+            return
+        starts = {"hour": "a whole hour", "day": "midnight UTC", "week": "midnight UTC of a Monday"}
+        expected = starts.get(self.name, f"a multiple of {self.name}")
+        verb = "are" if table == "tables" else "is"
+        raise ConfigError(
+            f"{key} must be {expected}, because {table} {verb} split by the {self.name}, got {show_hour(time)}"
+        )
+
+
+HOURLY = Period()
 
 
 def show_hour(hour: int) -> str:
-    """An hour in UTC for people: `2021-01-20T17:00`."""
+    """The start of an hour or another period, in UTC for people: `2021-01-20T17:00`."""
     return datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-def file_hour(hour: int) -> str:
-    """An hour in UTC for the names of part files: `20210120T17`."""
-    return datetime.fromtimestamp(hour, UTC).strftime("%Y%m%dT%H")
+def file_hour(hour: int, period: Period = HOURLY) -> str:
+    """The same for the names of part files: `20210120T17`, and `20210120T1715` if periods are no whole hours."""
+    form = "%Y%m%dT%H%M" if period.seconds % HOUR_SECONDS else "%Y%m%dT%H"
+    return datetime.fromtimestamp(hour, UTC).strftime(form)
 
 
-def parse_date(text: str, datetime_format: str | None, zone: ZoneInfo | None) -> int:
-    """A whole hour, as seconds since 1970 UTC. A date without a time zone is in `zone`, or UTC."""
+def _parse_date(key: str, text: str, datetime_format: str | None, zone: ZoneInfo | None) -> int:
+    """A whole minute, as seconds since 1970 UTC. A date without a time zone is in `zone`, or UTC."""
     try:
         moment = datetime.strptime(text, datetime_format) if datetime_format else datetime.fromisoformat(text)
     except ValueError:
         expected = f"have the format {datetime_format!r}" if datetime_format else "be ISO, such as 2021-01-20T17:00"
-        raise ConfigError(f"date {text!r} must {expected}") from None
+        raise ConfigError(f"{key} must {expected}, got {text!r}") from None
     seconds = (moment if moment.tzinfo else moment.replace(tzinfo=zone or UTC)).timestamp()
-    if seconds % HOUR_SECONDS:
-        raise ConfigError(f"date {text!r} must be a whole hour, because tables are split by the hour")
+    if seconds % 60:
+        raise ConfigError(f"{key} must be a whole minute, got {text!r}")
     return int(seconds)
 
 
 def parse_range(
     start_date: str | None, end_date: str | None, datetime_format: str | None, timezone: str | None
 ) -> tuple[int | None, int | None]:
-    """The half-open range of hours between two dates of a config; None for a date that is not given."""
+    """The half-open range between two dates of a config; None for a date that is not given."""
     zone = _find_zone(timezone)
-    dates = (start_date, end_date)
-    start, stop = (None if text is None else parse_date(text, datetime_format, zone) for text in dates)
+    dates = {"start_date": start_date, "end_date": end_date}
+    start, stop = (
+        None if text is None else _parse_date(key, text, datetime_format, zone) for key, text in dates.items()
+    )
     if start is not None and stop is not None and start >= stop:
         raise ConfigError(f"start_date must be before end_date, got {start_date} and {end_date}")
     return start, stop
+
+
+def parse_span(text: str) -> int:
+    """The seconds of a span: `30m`, `12h`, `7d`."""
+    found = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if found is None or int(found[1]) == 0:
+        raise ConfigError(f"must be a number of minutes, hours or days, such as 30m, 12h or 7d, got {text!r}")
+    return int(found[1]) * _SPANS[found[2]]
+
+
+def show_span(seconds: int) -> str:
+    """The same span as a text, in the largest unit that divides it."""
+    unit = next(unit for unit in "dhm" if seconds % _SPANS[unit] == 0)
+    return f"{seconds // _SPANS[unit]}{unit}"
 
 
 def _find_zone(name: str | None) -> ZoneInfo | None:

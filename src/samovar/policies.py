@@ -1,7 +1,7 @@
-"""Policies: values that change from epoch to epoch, and rules that end a run. Knows no model, loop or optimizer.
+"""Policies: values that change from epoch to epoch or step to step, and rules that end a run. Knows no model or loop.
 
 epoch_started(epoch)                             epochs count from 0
-    ... steps, which read `policy.value` ...
+    step_started()                               before each step, which reads `policy.value`
 epoch_finished(epoch, train_losses=, metrics=)   may raise EarlyStopping
 """
 
@@ -10,21 +10,25 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from samovar.errors import BadInput
 
 
 class EarlyStopping(Exception):
-    """Raised by a policy to end the run after the current epoch. The run ends normally and keeps its model.
+    """Raised by a policy or a callback to end the run after the current epoch. The run ends normally and keeps its
+    model.
 
     Example:
-        >>> raise EarlyStopping("the validation loss is good enough")
+        >>> class GoodEnough(Policy):
+        ...     def epoch_finished(self, epoch, *, train_losses=None, metrics=None):
+        ...         if metrics["accuracy"] > 0.99:
+        ...             raise EarlyStopping("the accuracy is above 0.99")
     """
 
 
 class Policy:
-    """The base of all policies: override `epoch_started`, `epoch_finished` or both.
+    """The base of all policies: override `epoch_started`, `step_started`, `epoch_finished` or several of them.
 
     If the policy has an attribute `value`, every train step gets it. All instance attributes go into snapshots, so
     set each of them in `__init__`.
@@ -44,6 +48,9 @@ class Policy:
 
     def epoch_started(self, epoch: int) -> None:
         """Called before the first step of an epoch. Epochs count from 0."""
+
+    def step_started(self) -> None:
+        """Called before each step. A policy that counts steps keeps the count in an attribute."""
 
     def epoch_finished(
         self,
@@ -85,7 +92,18 @@ class Policy:
 
 
 class Constant(Policy):
-    """Always the same value. A plain number in place of a policy means this."""
+    """Always the same value. A plain number in place of a policy means this.
+
+    Args:
+        value: The value.
+
+    Raises:
+        BadInput: It is not a number.
+
+    Example:
+        >>> Constant(0.1).value
+        0.1
+    """
 
     _settings = frozenset({"value"})
 
@@ -93,20 +111,68 @@ class Constant(Policy):
         self.value = _number("Constant", "value", value)
 
 
+Unit = Literal["epoch", "step"]
+
+
 class EpochValue(Policy, ABC):
-    """A value that depends on the epoch alone, so a run may start at any epoch."""
+    """A value that depends on the epoch alone, so a run may start at any epoch; or on the number of steps so far.
+
+    Args:
+        unit: What is counted: "epoch" or "step".
+
+    Raises:
+        BadInput: `unit` is neither.
+    """
 
     value: float
+    num_steps: int | None = None
+    """Steps so far. An attribute of the instance, and so part of its state, only if the unit is a step."""
+
+    def __init__(self, unit: Unit = "epoch") -> None:
+        if unit not in ("epoch", "step"):
+            raise _bad(type(self).__name__, "unit", unit, "'epoch' or 'step'")
+        if unit == "step":
+            self.num_steps = 0
 
     @abstractmethod
-    def value_at(self, epoch: int) -> float: ...
+    def value_at(self, epoch: int) -> float:
+        """The value in an epoch, or in a step; both count from 0."""
 
     def epoch_started(self, epoch: int) -> None:
-        self.value = self.value_at(epoch)
+        if self.num_steps is None:
+            self.value = self.value_at(epoch)
+
+    def step_started(self) -> None:
+        if self.num_steps is not None:
+            self.value = self.value_at(self.num_steps)
+            self.num_steps += 1
 
 
 class Exponential(EpochValue):
-    """initial · multiplier^(epoch / step_length), clipped to the limits. `floordiv` rounds the exponent down."""
+    """A value that grows or shrinks by a factor: initial · multiplier^(epoch / step_length), clipped to the limits.
+
+    Args:
+        initial: The value of epoch 0.
+        multiplier: The factor per step, at least 0.
+        step_length: Epochs per step, above 0.
+        floordiv: Round the exponent down, so that the value changes only every `step_length` epochs.
+        min_value: The value never falls below this.
+        max_value: The value never exceeds this.
+        unit: "epoch", or "step": then everything above counts steps.
+
+    Raises:
+        BadInput: An argument is not a number or out of range.
+
+    Example:
+        >>> lr = Exponential(0.1, multiplier=0.5, step_length=2, min_value=0.03)
+        >>> for epoch in (0, 1, 2, 4):
+        ...     print(epoch, lr.value_at(epoch))
+        0 0.1
+        1 0.1
+        2 0.05
+        4 0.03
+        >>> by_step = Exponential(0.1, multiplier=0.9, step_length=1000, unit="step")
+    """
 
     _settings = frozenset({"initial", "multiplier", "step_length", "floordiv", "min_value", "max_value"})
 
@@ -118,7 +184,10 @@ class Exponential(EpochValue):
         floordiv: bool = True,
         min_value: float | None = None,
         max_value: float | None = None,
+        *,
+        unit: Unit = "epoch",
     ) -> None:
+        super().__init__(unit)
         self.initial = _number("Exponential", "initial", initial)
         self.multiplier = _number("Exponential", "multiplier", multiplier, least=0)
         self.step_length = step_length
@@ -141,11 +210,26 @@ class Exponential(EpochValue):
 
 
 class Schedule(EpochValue):
-    """The value is multiplied once more at each given epoch."""
+    """A value that is multiplied once more at each given epoch.
+
+    Args:
+        initial: The value of epoch 0.
+        epoch_to_multiplier: Epochs, and what the value is multiplied by from that epoch on.
+        unit: "epoch", or "step": then the keys are steps.
+
+    Raises:
+        BadInput: A value is not a number, or an epoch is not an integer of at least 0.
+
+    Example:
+        >>> lr = Schedule(1.0, {10: 0.5, 20: 0.1})
+        >>> lr.value_at(9), lr.value_at(10), lr.value_at(20)
+        (1.0, 0.5, 0.05)
+    """
 
     _settings = frozenset({"initial", "multipliers"})
 
-    def __init__(self, initial: float, epoch_to_multiplier: Mapping[int, float]) -> None:
+    def __init__(self, initial: float, epoch_to_multiplier: Mapping[int, float], *, unit: Unit = "epoch") -> None:
+        super().__init__(unit)
         self.initial = _number("Schedule", "initial", initial)
         self.multipliers = _by_epoch("Schedule", "epoch_to_multiplier", epoch_to_multiplier)
         self.value = self.value_at(0)
@@ -155,11 +239,26 @@ class Schedule(EpochValue):
 
 
 class Switch(EpochValue):
-    """The value changes at each given epoch."""
+    """A value that changes to another at each given epoch.
+
+    Args:
+        initial: The value of epoch 0.
+        epoch_to_value: Epochs, and the value from that epoch on.
+        unit: "epoch", or "step": then the keys are steps.
+
+    Raises:
+        BadInput: A value is not a number, or an epoch is not an integer of at least 0.
+
+    Example:
+        >>> dropout = Switch(0.5, {3: 0.2, 10: 0.0})
+        >>> dropout.value_at(2), dropout.value_at(3), dropout.value_at(11)
+        (0.5, 0.2, 0.0)
+    """
 
     _settings = frozenset({"values"})
 
-    def __init__(self, initial: float, epoch_to_value: Mapping[int, float]) -> None:
+    def __init__(self, initial: float, epoch_to_value: Mapping[int, float], *, unit: Unit = "epoch") -> None:
+        super().__init__(unit)
         start = (0, _number("Switch", "initial", initial))
         self.values = (start, *_by_epoch("Switch", "epoch_to_value", epoch_to_value))
         self.value = self.value_at(0)
@@ -169,11 +268,26 @@ class Switch(EpochValue):
 
 
 class LambdaEpoch(EpochValue):
-    """The value is `func(epoch, *args)`."""
+    """A value that a function of yours gives: `func(epoch, *args)`.
+
+    Args:
+        func: Called with the epoch, counted from 0, and the arguments; returns a number.
+        *args: Further arguments.
+        unit: "epoch", or "step": then the function gets the step.
+
+    Raises:
+        BadInput: `func` cannot be called, or does not return a number.
+
+    Example:
+        >>> warmup = LambdaEpoch(lambda epoch, top: top * min(1.0, (epoch + 1) / 4), 0.2)
+        >>> warmup.value_at(0), warmup.value_at(9)
+        (0.05, 0.2)
+    """
 
     _settings = frozenset({"func", "args"})
 
-    def __init__(self, func: Callable[..., float], *args: Any) -> None:
+    def __init__(self, func: Callable[..., float], *args: Any, unit: Unit = "epoch") -> None:
+        super().__init__(unit)
         if not callable(func):
             raise _bad("LambdaEpoch", "func", func, "a function of the epoch")
         self.func = func
@@ -184,11 +298,60 @@ class LambdaEpoch(EpochValue):
         return _number("LambdaEpoch", f"the function's value at epoch {epoch}", self.func(epoch, *self.args))
 
 
+class Warmup(EpochValue):
+    """Grows from `target` / `length` to `target` in equal steps, and stays there. As `lr_factor` it warms up any rate.
+
+    Args:
+        length: How many steps, or epochs, it takes.
+        target: The last value.
+        unit: "step" or "epoch".
+
+    Raises:
+        BadInput: `length` is not an integer of at least 1, or `target` is not a number.
+
+    Example:
+        >>> policies = {"lr": Exponential(0.1, multiplier=0.5), "lr_factor": Warmup(1000)}
+        >>> Warmup(4).value_at(0), Warmup(4).value_at(9)
+        (0.25, 1.0)
+    """
+
+    _settings = frozenset({"length", "target"})
+
+    def __init__(self, length: int, target: float = 1.0, *, unit: Unit = "step") -> None:
+        super().__init__(unit)
+        self.length = _count("Warmup", "length", length, least=1)
+        self.target = _number("Warmup", "target", target)
+        self.value = self.value_at(0)
+
+    def value_at(self, epoch: int) -> float:
+        return self.target if epoch + 1 >= self.length else self.target * ((epoch + 1) / self.length)
+
+
 class DecreasingOnPlateau(Policy):
     """Multiplies the value after more than `patience` epochs in a row without progress, then starts counting again.
 
     There is progress when the mean train loss satisfies `reference - loss > max(atol, rtol * |reference|)`, where
     `reference` is the loss at the last progress. The first finite loss is progress; NaN never is.
+
+    Args:
+        initial: The first value.
+        multiplier: What the value is multiplied by.
+        patience: How many epochs in a row may pass without progress.
+        rtol: The least progress, as a fraction of the reference.
+        atol: The least progress.
+
+    Raises:
+        BadInput: An argument is not a number or negative.
+
+    Example:
+        >>> lr = DecreasingOnPlateau(0.1, 0.5, patience=1)
+        >>> for epoch, loss in enumerate([3.0, 2.0, 2.0, 2.0]):
+        ...     lr.epoch_finished(epoch, train_losses=[loss])
+        ...     print(loss, lr.value)
+        3.0 0.1
+        2.0 0.1
+        2.0 0.1
+        2.0 0.05
     """
 
     _settings = frozenset({"multiplier", "patience", "rtol", "atol"})
@@ -229,7 +392,23 @@ class DecreasingOnPlateau(Policy):
 
 
 class LossStop(Policy):
-    """Ends the run when the mean train loss is not finite, or exceeds first + (max_ratio - 1) · |first|."""
+    """Ends the run when the mean train loss is not finite, or exceeds first + (max_ratio - 1) · |first|.
+
+    It has no value: pass it to `train_model` or a learner under any name, such as `stop`.
+
+    Args:
+        max_ratio: How many times the first loss is too much, at least 1.
+
+    Raises:
+        BadInput: `max_ratio` is not a number of at least 1.
+
+    Example:
+        >>> stop = LossStop(3)
+        >>> stop.epoch_finished(0, train_losses=[1.0])
+        >>> stop.epoch_finished(1, train_losses=[3.5])
+        Traceback (most recent call last):
+        samovar.policies.EarlyStopping: epoch 1: the mean train loss 3.5 is above 3.0
+    """
 
     _settings = frozenset({"max_ratio"})
 
@@ -286,13 +465,14 @@ def _number(policy: str, name: str, value: Any, least: float = -math.inf) -> flo
     return number
 
 
-def _count(policy: str, name: str, value: Any) -> int:
+def _count(policy: str, name: str, value: Any, least: int = 0) -> int:
+    expected = f"an integer of at least {least}"
     try:
         count = operator.index(value)
     except TypeError:
-        raise _bad(policy, name, value, "an integer of at least 0") from None
-    if count < 0:
-        raise _bad(policy, name, value, "an integer of at least 0")
+        raise _bad(policy, name, value, expected) from None
+    if count < least:
+        raise _bad(policy, name, value, expected)
     return count
 
 

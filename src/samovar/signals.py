@@ -2,7 +2,7 @@
 
              inside `asking`: the work checks      inside `interrupting`: nothing checks
              the request and ends in order
-first signal the request is counted                KeyboardInterrupt, wherever the process is
+first signal the request is counted                KeyboardInterrupt, as soon as no lock can be left taken
 one too many the process ends at once              the process ends at once
 """
 
@@ -21,12 +21,14 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from samovar.errors import Stopped
+from samovar.errors import Stopped, hide_passwords
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _REPEAT_SECONDS = 1.0
 _POLL_SECONDS = 0.2
-_RAISE_AGAIN_SECONDS = 0.02
+_RAISE_AGAIN_SECONDS = 0.005
+_MAX_DELAYS = 1000
+_LOCKING_MODULES = {"concurrent", "contextlib", "logging", "multiprocessing", "queue", "threading"}
 
 
 @dataclass
@@ -64,7 +66,7 @@ class StopRequest:
     def asking(self, most: int = 1) -> Iterator[None]:
         """Inside the block, up to `most` signals are requests to stop; the next one ends the process at once."""
 
-        def handle(number: int) -> None:
+        def handle(number: int, frame: FrameType | None) -> None:
             self.ask(_name(number))
             if self.count > most:
                 self._end_at_once()
@@ -76,15 +78,16 @@ class StopRequest:
     def interrupting(self) -> Iterator[None]:
         """Inside the block, the first signal raises KeyboardInterrupt and the second ends the process at once."""
 
-        def handle(number: int) -> None:
+        def handle(number: int, frame: FrameType | None) -> None:
             if not self.ask(_name(number)):
                 return
             self.exit_code = 128 + number
             if self.count > 1:
                 self._end_at_once()
-            raise KeyboardInterrupt
+            interrupt(frame)
 
-        with _handling(handle), _raising_lost_interrupts():
+        interrupt = _Interrupt()
+        with _handling(handle), _raising_again(interrupt):
             yield
 
     def _end_at_once(self) -> NoReturn:
@@ -103,22 +106,19 @@ def how_to_continue() -> str:
     """The command to type to run this process again. Every command resumes, or starts over, when run again."""
     program = Path(sys.argv[0])
     if program.name != "samovar":
-        return f"to continue: {shlex.join(sys.orig_argv)}"
+        return f"to continue: {hide_passwords(shlex.join(sys.orig_argv))}"
     is_found = shutil.which("samovar") == str(program)
-    return f"to continue: {shlex.join(['samovar' if is_found else str(program), *sys.argv[1:]])}"
+    words = ["samovar" if is_found else str(program), *sys.argv[1:]]
+    return f"to continue: {hide_passwords(shlex.join(words))}"
 
 
 @contextmanager
-def _handling(handle: Callable[[int], None]) -> Iterator[None]:
+def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Only the main thread gets signals; in other threads this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        handle(number)
-
-    before = {number: signal.signal(number, handler) for number in NUMBERS}
+    before = {number: signal.signal(number, handle) for number in NUMBERS}
     try:
         yield
     finally:
@@ -126,21 +126,51 @@ def _handling(handle: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
+class _Interrupt:
+    """Raises KeyboardInterrupt where it can do no harm.
+
+    Inside `Condition.__enter__` it would leave the condition's lock taken, and the process would wait forever for a
+    thread that needs it. So while the main thread moves through such a module, the interrupt is delayed. A thread that
+    does not move is blocked in a wait or in taking a lock, and both can be interrupted."""
+
+    def __init__(self) -> None:
+        self._num_delays = 0
+        self._last_place: tuple[FrameType, int] | None = None
+
+    def __call__(self, frame: FrameType | None) -> None:
+        if frame is not None and _takes_locks(frame) and self._num_delays < _MAX_DELAYS:
+            place = frame, frame.f_lasti
+            if place != self._last_place:
+                self._last_place, self._num_delays = place, self._num_delays + 1
+                _raise_soon()
+                return
+        self._last_place = None  # it would keep the frame's variables
+        raise KeyboardInterrupt
+
+
+def _takes_locks(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _LOCKING_MODULES
+
+
+def _raise_soon() -> None:
+    signal.setitimer(signal.ITIMER_REAL, _RAISE_AGAIN_SECONDS)
+
+
 @contextmanager
-def _raising_lost_interrupts() -> Iterator[None]:
-    """Python ignores exceptions in `__del__` and in callbacks of weak references. An interrupt that is lost there is
-    raised again a moment later."""
+def _raising_again(interrupt: _Interrupt) -> Iterator[None]:
+    """Raise an interrupt that was delayed, or lost: Python ignores exceptions in `__del__` and in callbacks of weak
+    references."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_ignored(what: "sys.UnraisableHookArgs") -> None:
         if what.exc_type is KeyboardInterrupt:
-            signal.setitimer(signal.ITIMER_REAL, _RAISE_AGAIN_SECONDS)
+            _raise_soon()
         else:
             hook(what)
 
-    hook, handler = sys.unraisablehook, signal.signal(signal.SIGALRM, signal.default_int_handler)
+    hook, handler = sys.unraisablehook, signal.signal(signal.SIGALRM, lambda _, frame: interrupt(frame))
     sys.unraisablehook = on_ignored
     try:
         yield
