@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samovar.config.diff import flatten
 from samovar.config.params import Ledger, MissingKey, Params, changed_defaults
-from samovar.errors import ConfigError, UnknownKey
+from samovar.errors import ConfigError, CorruptData, UnknownKey
 
 TREE: dict[str, Any] = {
     "lr": 0.1,
@@ -262,7 +262,7 @@ def test_a_ledger_survives_json() -> None:
 
 @pytest.mark.parametrize("tree", [{}, {"read": [], "retired": []}, {"read": {"a": 1}, "retired": []}])
 def test_anything_else_than_a_ledger_is_refused(tree: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=r"params\.json is not a ledger of parameters"):
+    with pytest.raises(CorruptData, match=r"params\.json is damaged \(read"):
         Ledger.from_dict(tree)
 
 

@@ -1,11 +1,11 @@
 """Configs: reading, overriding, checking, comparing, and recording which parameters code reads. Knows no section of any
 command: each room has its own schema."""
 
-from samovar.config.diff import Diff, flat_diff, flatten, format_csv
+from samovar.config.diff import Diff, flat_diff, flatten, format_csv, show_value
 from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config, resolve_path
 from samovar.config.identity import FREE_KEYS, Comparison, compare
 from samovar.config.params import ChangedDefault, Ledger, Params, changed_defaults
-from samovar.config.schema import Schema
+from samovar.config.schema import Schema, explain_error
 from samovar.config.values import MISSING
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "changed_defaults",
     "compare",
     "dump_config",
+    "explain_error",
     "flat_diff",
     "flatten",
     "format_csv",
@@ -28,4 +29,5 @@ __all__ = [
     "parse_override",
     "read_config",
     "resolve_path",
+    "show_value",
 ]

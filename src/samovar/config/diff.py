@@ -7,9 +7,12 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samovar.config.values import MISSING, Tree, at, covers, is_object_list, join, same
+
+if TYPE_CHECKING:
+    import pandas
 
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -41,11 +44,15 @@ def _flatten_value(value: Any, path: str, flat: Tree) -> None:
 
 @dataclass(frozen=True)
 class Diff:
-    """The keys in which configs differ. It is true if there are any."""
+    """The keys in which configs differ. It is true if there are any.
+
+    Attributes:
+        names: The configs.
+        rows: One value per config for each key, sorted by key; `MISSING` where a config lacks the key.
+    """
 
     names: tuple[str, ...]
     rows: Mapping[str, list[Any]]
-    """One value per config for each key, sorted by key; `MISSING` where a config lacks the key."""
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -53,6 +60,10 @@ class Diff:
     def to_csv(self) -> str:
         """One line per key, one column per config."""
         return format_csv(["key", *self.names], ([key, *row] for key, row in self.rows.items()))
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """One row per key, one column per config; None where a config lacks the key."""
+        return make_frame(["key", *self.names], [[key, *row] for key, row in self.rows.items()]).set_index("key")
 
 
 def flat_diff(configs: Mapping[str, Mapping[str, Any]], ignore: Iterable[str] = ()) -> Diff:
@@ -98,6 +109,14 @@ def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows(map(show_value, row) for row in rows)
     return text.getvalue()
+
+
+def make_frame(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> "pandas.DataFrame":
+    """A frame with None in place of `MISSING`."""
+    import pandas  # takes half a second to import
+
+    plain = [[None if value is MISSING else value for value in row] for row in rows]
+    return pandas.DataFrame(plain, columns=list(columns))
 
 
 def show_value(value: Any) -> str:

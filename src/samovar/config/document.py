@@ -6,14 +6,16 @@ import copy
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from samovar.config.diff import flatten
+from samovar.config.records import read_regular
 from samovar.config.strict_json import parse_json
 from samovar.config.values import Tree, at, describe, join, nearest
-from samovar.errors import ConfigError
+from samovar.errors import BadInput, ConfigError
 
 
 def read_config(path: str | os.PathLike[str]) -> Tree:
@@ -28,20 +30,25 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
     """
     file = Path(path)
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
     except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file{_suggest_file(file)}") from None
+        raise ConfigError(f"{file}: no such file{suggest_path(file, '*.json')}") from None
     except IsADirectoryError:
-        hint = _suggest_file(file / "model_config.json")
+        hint = suggest_path(file / "model_config.json", "*.json")
         raise ConfigError(f"{file} is a directory, not a JSON file{hint}") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    return decode_config(data, str(file))
+
+
+def decode_config(data: bytes, where: str) -> Tree:
+    """Parse the bytes of a config file; `where` is its name in errors."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at offset {error.start}"
-        raise ConfigError(f"{file} must be UTF-8 text, got {found}") from None
-    return parse_config(text, str(file))
+        raise ConfigError(f"{where} must be UTF-8 text, got {found}") from None
+    return parse_config(text, where)
 
 
 def resolve_path(path: str, folder: Path, symlinks: Literal["keep", "follow"] | None = None) -> Path:
@@ -57,6 +64,23 @@ def resolve_path(path: str, folder: Path, symlinks: Literal["keep", "follow"] | 
     if symlinks is None:
         return joined
     return joined.resolve() if symlinks == "follow" else Path(os.path.abspath(joined))
+
+
+def as_path(value: Any, what: str) -> Path:
+    """A path that a caller gave.
+
+    Args:
+        value: What was given.
+        what: Its name in errors.
+
+    Raises:
+        BadInput: It is something else, such as a DataFrame.
+    """
+    if isinstance(value, str | os.PathLike):
+        return Path(value)
+    is_frame = hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")
+    hint = ". samovar.brew makes a table of rows, samovar.load(model).predict scores them" if is_frame else ""
+    raise BadInput(f"{what} must be a path, got {type(value).__name__}{hint}")
 
 
 def parse_config(text: str, where: str) -> Tree:
@@ -90,14 +114,26 @@ def _foreign(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, describe(value)
 
 
-def _suggest_file(file: Path) -> str:
-    """The JSON file in the same folder whose name is most like that of `file`, as the end of an error."""
+_URL = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/")  # as a path, s3://bucket is s3:/bucket
+
+
+def suggest_path(missing: Path, pattern: str = "*", is_folder: bool | None = False) -> str:
+    """The end of an error about a missing file or folder: the one beside it whose name is most like its own, or that it
+    is a URL.
+
+    Args:
+        missing: What the user named.
+        pattern: Only names that match it are suggested.
+        is_folder: Whether a folder is meant; None if either will do.
+    """
+    if (url := _URL.search(str(missing))) is not None:
+        return f". {url[1]}:// and other URLs are not supported: give the path of a local file or folder"
     try:
-        names = [entry.name for entry in file.parent.iterdir() if entry.suffix == ".json"]
-    except OSError:  # the folder is missing too
+        names = [each.name for each in missing.parent.glob(pattern) if is_folder in (None, each.is_dir())]
+    except OSError:  # the folder cannot be read
         return ""
-    best = nearest(file.name, names)
-    return f". Did you mean {str(file.with_name(best))!r}?" if best else ""
+    best = nearest(missing.name, names)
+    return f". Did you mean {str(missing.with_name(best))!r}?" if best else ""
 
 
 _WHERE = "--conf"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
 from samovar.config.document import resolve_path
+from samovar.config.roles import has_roles, long_form
 from samovar.config.values import MISSING, Tree, covers, describe
 from samovar.errors import ConfigError
 
@@ -83,6 +84,7 @@ FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "*.memory_limit": "when sorting spills to disk, never the order it gives",
         "snapshotter.frequency": "resuming from any snapshot gives the same bytes",
         "ttl_filter.frequency": "an expired row is reset at its next use, swept or not",
+        "train_data.allow_targets_as_features": "only whether the run is refused",
         "progress": "what the screen shows",
         "follow": "whether to wait for hours that do not exist yet",
         "train_data.follow": "whether to wait for hours that do not exist yet",
@@ -110,8 +112,13 @@ class Comparison:
 def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxyType({}), kind: str = "") -> Tree:
     """The flat config without the free keys of its kind. Inputs, by flat key, count by id instead of by path.
 
-    A list of paths is one flat value, but each of its items is an input: `source[0]`.
+    A list of paths is one flat value, but each of its items is an input: `source[0]`. The column roles of a recipe
+    count as the lists that they stand for.
     """
+    return _identity(config if kind.startswith(STAGE) else long_form(config), inputs, kind)
+
+
+def _identity(config: Mapping[str, Any], inputs: Mapping[str, str], kind: str) -> Tree:
     paths = {key: value for key, value in flatten(config).items() if not any(covers(key, each) for each in inputs)}
     flat = {**paths, **inputs}
     is_stage = kind.startswith(STAGE)
@@ -148,9 +155,25 @@ def compare(
         >>> compare({"seed": 1, "progress": True}, {"seed": 2}).conflicts.rows
         {'seed': [1, 2]}
     """
+    if kind.startswith(STAGE):
+        return _compare(old, new, old_inputs, new_inputs, kind)
+    found = _compare(long_form(old), long_form(new), old_inputs, new_inputs, kind)
+    if found.conflicts and has_roles(old) and has_roles(new):  # show the difference as the user wrote it, if it can be
+        as_written = _compare(old, new, old_inputs, new_inputs, kind)
+        return as_written if as_written.conflicts else found
+    return found
+
+
+def _compare(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    old_inputs: Mapping[str, str],
+    new_inputs: Mapping[str, str],
+    kind: str,
+) -> Comparison:
     old_flat, new_flat = flatten(old), flatten(new)
-    old_identity = _without_emptied(identity(old, old_inputs, kind), new_flat)
-    new_identity = _without_emptied(identity(new, new_inputs, kind), old_flat)
+    old_identity = _without_emptied(_identity(old, old_inputs, kind), new_flat)
+    new_identity = _without_emptied(_identity(new, new_inputs, kind), old_flat)
     differing = diff_flat({"old": old_identity, "new": new_identity})
     everything = diff_flat({"old": old_flat, "new": new_flat})
     sides = _show(old_flat, old_inputs), _show(new_flat, new_inputs)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from samovar.config.diff import flatten
 from samovar.config.identity import without_parent
+from samovar.config.records import check_record
 from samovar.config.values import Tree, at, covers, is_object_list, join, nearest, plain, same, suggest
 from samovar.errors import ConfigError, UnknownKey
 
@@ -32,6 +33,21 @@ class ChangedDefault(NamedTuple):
     path: str
     old: Any
     new: Any
+
+
+@dataclass(frozen=True)
+class _StoredRecord:
+    value: Any
+    present: bool
+    defaults: list[Any]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The JSON of a ledger."""
+
+    read: dict[str, _StoredRecord]
+    retired: list[str]
 
 
 @dataclass
@@ -80,15 +96,10 @@ class Ledger:
         return {"read": read, "retired": sorted(self.retired)}
 
     @classmethod
-    def from_dict(cls, tree: Mapping[str, Any]) -> "Ledger":
-        try:
-            records = {
-                path: Record(entry["value"], entry["present"], list(entry["defaults"]))
-                for path, entry in tree["read"].items()
-            }
-            return cls(records, set(tree["retired"]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"params.json is not a ledger of parameters: {error!r}") from None
+    def from_dict(cls, tree: Mapping[str, Any], where: str = "params.json") -> "Ledger":
+        found = check_record(_Stored, tree, where)
+        records = {path: Record(entry.value, entry.present, entry.defaults) for path, entry in found.read.items()}
+        return cls(records, set(found.retired))
 
 
 def changed_defaults(old: Ledger, new: Ledger) -> list[ChangedDefault]:

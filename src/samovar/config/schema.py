@@ -7,7 +7,7 @@ sections there are. A field's text goes below the field.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Self, get_args
 
@@ -42,12 +42,13 @@ class Schema(BaseModel):
     )
 
     @classmethod
-    def load(cls, tree: Mapping[str, Any], where: str) -> Self:
+    def load(cls, tree: Mapping[str, Any], where: str, others: Mapping[str, type["Schema"]] | None = None) -> Self:
         """Check a whole config and report everything that is wrong with it in one error.
 
         Args:
             tree: The config.
             where: Its name in errors, usually the file.
+            others: Schemas of similar configs, by what to write about a key that only they have.
 
         Raises:
             UnknownKey: All problems are unknown keys.
@@ -58,12 +59,42 @@ class Schema(BaseModel):
             # As JSON, strict mode still accepts a list for a tuple and a string for a path or an enum.
             return cls.model_validate_json(dump_config(tree))
         except ValidationError as error:
-            problems = _find_problems(cls, tree, error)
+            _refuse_other_document(cls, tree, where)
+            problems = _find_problems(cls, tree, error, others or {})
         kind = UnknownKey if all(problem.is_unknown_key for problem in problems) else ConfigError
         if len(problems) == 1:
-            raise kind(f"{where}: {problems[0].text}")
-        lines = "".join(f"\n  {problem.text}" for problem in problems)
+            raise kind(f"{where}: {problems[0]}")
+        lines = "".join(f"\n  {problem}" for problem in _without_repeated_lists(problems))
         raise kind(f"{where}: {len(problems)} problems:{lines}")
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A kind of config file, known by a key that only it must have and by others, of which it has at least one."""
+
+    what: str
+    command: str
+    keys: frozenset[str]
+
+
+_DOCUMENTS = {
+    "train_data": _Document("a config of a training", "train", frozenset({"train_data"})),
+    "base": _Document("an experiment", "experiment", frozenset({"grid", "list", "random", "script", "kind"})),
+    "source": _Document(
+        "a recipe",
+        "brew",
+        frozenset({"columns", "categorical_factors", "hashed_factors", "text_factors", "realvalue_factors", "keys"}),
+    ),
+}
+
+
+def _refuse_other_document(schema: type[BaseModel], tree: Mapping[str, Any], where: str) -> None:
+    """One sentence instead of a list of unknown keys, if the file is of another kind."""
+    own = next((document for key, document in _DOCUMENTS.items() if key in schema.model_fields), None)
+    for key, document in _DOCUMENTS.items():
+        is_other = key in tree and key not in schema.model_fields and not document.keys.isdisjoint(tree)
+        if own is not None and is_other:
+            raise ConfigError(f"{where} is {document.what}, not {own.what}. Use it with `samovar {document.command}`")
 
 
 # What is wrong, in words
@@ -73,29 +104,58 @@ class Schema(BaseModel):
 class _Problem:
     text: str
     is_unknown_key: bool = False
+    available: tuple[str, ...] = ()
+    """The keys that an unknown one could have been."""
+    missing: str | None = None
+    """The key that is missing, or was probably meant by an unknown one."""
+
+    def __str__(self) -> str:
+        if not self.available:
+            return self.text
+        return f"{self.text}{'' if self.text.endswith('?') else '.'} Available: {', '.join(self.available)}"
 
 
-def _find_problems(schema: type[BaseModel], tree: Mapping[str, Any], error: ValidationError) -> list[_Problem]:
-    errors = [_locate(tree, details) for details in error.errors(include_url=False)]
-    return [_explain(schema, group) for group in _group_by_problem(errors)]
+def _without_repeated_lists(problems: Iterable[_Problem]) -> list[_Problem]:
+    """Only the last problem with a list of available keys keeps it."""
+    last = {problem.available: problem for problem in problems}
+    return [problem if last[problem.available] is problem else replace(problem, available=()) for problem in problems]
 
 
-def _explain(schema: type[BaseModel], group: list["_PlacedError"]) -> _Problem:
+def _find_problems(
+    schema: type[BaseModel], tree: Mapping[str, Any], error: ValidationError, others: Mapping[str, type[BaseModel]]
+) -> list[_Problem]:
+    errors = [_locate(tree, details) for details in error.errors(include_url=False) if not _is_echo(details)]
+    found = [_explain(schema, group, others) for group in _group_by_problem(errors)]
+    misspelled = {problem.missing for problem in found if problem.is_unknown_key and problem.missing is not None}
+    return [problem for problem in found if problem.is_unknown_key or problem.missing not in misspelled]
+
+
+def _is_echo(details: ErrorDetails) -> bool:
+    """Whether an error only repeats another one: a list is "too short" because its wrong items do not count, or misses
+    an item after the first that it misses."""
+    if details["type"] == "missing" and isinstance(details["loc"][-1], int):
+        return details["loc"][-1] > len(details["input"])
+    return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
+
+
+def _explain(schema: type[BaseModel], group: list["_PlacedError"], others: Mapping[str, type[BaseModel]]) -> _Problem:
     """One place of the config. The group has several errors if the value could have had one of several types."""
     first = group[0]
     kind, path = first.details["type"], first.path
     known = _known_keys(schema, first.steps)
     name = str(first.keys[-1]) if first.keys else ""
     if kind == "extra_forbidden":
-        return _Problem(f"{path}: {_explain_unknown_key(known, name)}", is_unknown_key=True)
+        elsewhere = (about for about, other in others.items() if name in _known_keys(other, first.steps).fields)
+        return _explain_unknown_key(known, path, name, next(elsewhere, None))
     if kind == "missing":
-        return _Problem(f"{path} is missing{known.about(name)}")
+        return _Problem(f"{path} is missing{known.about(name)}", missing=path)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _Problem(_explain_tag(first))
     value = first.details["input"]
-    if kind in ("value_error", "assertion_error"):  # the schema's own check, in its own words
+    if kind in _OWN_CHECKS:
         text = _PREAMBLE.sub("", first.details["msg"])
-        shown = "" if isinstance(value, dict) or "got " in text else f", got {describe(value)}"
+        is_shown = "got " in text or (isinstance(value, str) and repr(value) in text)
+        shown = "" if isinstance(value, dict) or is_shown else f", got {describe(value)}"
         return _Problem(f"{path}: {text}{shown}" if path else f"{text}{shown}")
     expected = _join_alternatives(_expected(each.details) for each in group)
     hint = _hint(value, expected)
@@ -104,13 +164,21 @@ def _explain(schema: type[BaseModel], group: list["_PlacedError"]) -> _Problem:
     return _Problem(f"{path or 'the config'} must {expected}, got {got}{hint}{known.about(name)}")
 
 
-def _explain_unknown_key(known: "_KnownKeys", name: str) -> str:
+def explain_error(details: ErrorDetails) -> str:
+    """One error of pydantic about a text: `must be at least 1, got 0`."""
+    if details["type"] in _OWN_CHECKS:
+        return _PREAMBLE.sub("", details["msg"]).removesuffix(".")
+    return f"must {' '.join(_expected(details))}, got {details['input']}"
+
+
+def _explain_unknown_key(known: "_KnownKeys", path: str, name: str, elsewhere: str | None) -> _Problem:
     main = known.main_name(name)
     if main:
-        return f"another name of {main!r}, which is given too. Keep one of the two"
+        return _Problem(f"{path}: another name of {main!r}, which is given too. Keep one of the two", True)
+    if elsewhere:
+        return _Problem(f"{path}: {elsewhere}", True)
     best = known.nearest(name)
-    guess = f"Did you mean {best!r}? " if best else ""
-    return f"unknown key. {guess}Available: {', '.join(known.names) or 'none'}"
+    return _Problem(f"{path}: unknown key{f'. Did you mean {best!r}?' if best else ''}", True, known.names, best)
 
 
 def _explain_tag(error: "_PlacedError") -> str:
@@ -139,6 +207,8 @@ _TYPES = {
     "none_required": "null",
 }
 _BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le"), "less_than": ("below", "lt")}
+_LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
+_OWN_CHECKS = ("value_error", "assertion_error")  # the schema's own checks, in their own words
 _PREAMBLE = re.compile(r"^(Value error, |Assertion failed, )")
 _RULE = re.compile(r"^\w+ should (be|have|match) (.*)$", re.DOTALL)
 
@@ -151,14 +221,19 @@ def _expected(details: ErrorDetails) -> tuple[str, str]:
     if details["type"] == "greater_than":
         limit = context["gt"]
         is_integer = isinstance(limit, int) and isinstance(details["input"], int)
-        return "be", f"at least {limit + 1}" if is_integer else f"above {limit}"
+        return "be", f"at least {limit + 1}" if is_integer else f"above {_show_limit(limit)}"
     if details["type"] in _BOUNDS:
         words, key = _BOUNDS[details["type"]]
-        return "be", f"{words} {context[key]}"
-    if details["type"] == "too_short":
-        return "have", f"at least {context['min_length']} item{'s' * (context['min_length'] > 1)}"
+        return "be", f"{words} {_show_limit(context[key])}"
+    if details["type"] in _LENGTHS:
+        words, key = _LENGTHS[details["type"]]
+        return "have", f"{words} {context[key]} item{'s' * (context[key] != 1)}"
     rule = _RULE.match(details["msg"])
     return (rule[1], rule[2]) if rule else ("be", f"valid ({details['msg']})")
+
+
+def _show_limit(limit: float) -> str:
+    return str(int(limit)) if limit == int(limit) else str(limit)
 
 
 def _join_alternatives(expected: Iterable[tuple[str, str]]) -> str:
@@ -229,7 +304,7 @@ def _locate(tree: Mapping[str, Any], details: ErrorDetails) -> _PlacedError:
     for position, step in enumerate(details["loc"], 1):
         is_missing_key = details["type"] == "missing" and position == len(details["loc"])
         is_key = isinstance(node, Mapping) and step in node
-        is_index = isinstance(node, list) and isinstance(step, int)
+        is_index = isinstance(node, list) and isinstance(step, int) and step < len(node)
         steps.append(step if is_key or is_index or is_missing_key else _Member(step))
         if is_key or is_index:
             node = node[step]
