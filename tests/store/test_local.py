@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from samovar.errors import BadPath, CorruptData, LeaseHeld, LeaseLost, StoreError
-from samovar.store import LocalStore, Store, lease_state, take_lease, write_file
+from samovar.store import Lease, LocalStore, Store, lease_state, take_lease, write_file
+from samovar.store.disk import Disk
+from samovar.store.heartbeat import Clock
 from samovar.testing import StoreContract
 from samovar.testing.disks import FAULTS, CountingDisk, FailingDisk, RecordingDisk
 
@@ -142,7 +145,7 @@ except LeaseLost as error:
     process.send_signal(signal.SIGSTOP)
     with pytest.raises(LeaseHeld):  # its heartbeat is young
         take_lease(LocalStore(tmp_path))
-    later = LocalStore(tmp_path, clock=lambda: time.time() + 61)
+    later = LocalStore(tmp_path, clock=Clock(steady=lambda: time.monotonic() + 61))
     assert lease_state(later).liveness == "silent"
     lease = take_lease(later)
     lease.commit(winner=True)
@@ -218,6 +221,16 @@ def test_a_full_disk_is_called_a_full_disk(tmp_path: Path) -> None:
         write_file(LocalStore(tmp_path, FailingDisk(2, errno.ENOSPC)), "a", b"1")
 
 
+@pytest.mark.parametrize(
+    ("number", "reason"), [(errno.EACCES, "permission denied"), (errno.EROFS, "the disk is read-only")]
+)
+def test_a_folder_that_cannot_be_made_is_called_read_only(tmp_path: Path, number: int, reason: str) -> None:
+    root = tmp_path / "new"
+    with pytest.raises(StoreError, match=re.escape(f": {reason}. ")):
+        write_file(LocalStore(root, FailingDisk(1, number)), "a", b"1")
+    assert not root.exists()
+
+
 def test_a_vanished_folder_is_reported_and_not_created_again(tmp_path: Path) -> None:
     root = tmp_path / "root"
     store = LocalStore(root)
@@ -245,7 +258,7 @@ def test_damaged_attributes_are_reported(tmp_path: Path) -> None:
 def test_the_heartbeat_thread_reports_a_lost_lease_too(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     lease = take_lease(store)
-    later = LocalStore(tmp_path, clock=lambda: time.time() + 61)
+    later = LocalStore(tmp_path, clock=Clock(steady=lambda: time.monotonic() + 61))
     with take_lease(later):
         lease.keep_beating(also=partial(lease.commit, seen=True), seconds=0.001)
         assert lease._heart is not None
@@ -266,3 +279,143 @@ def test_files_of_other_code_are_made_durable_and_links_among_them_refused(tmp_p
     (tmp_path / "files/deep/link").symlink_to("a")
     with pytest.raises(BadPath, match="deep/link is a symbolic link"):
         LocalStore(tmp_path).sync("files")
+
+
+@pytest.mark.parametrize("name", ["", "open", "tmp", "locks", "attributes"])
+def test_the_stores_own_folder_follows_no_link_and_removes_nothing_outside(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "0-1-2-3").write_text("precious")  # named like the file of a dead process
+    with take_lease(LocalStore(tmp_path / "root")):
+        pass
+    own = tmp_path / "root" / ".samovar" / name
+    if own.exists():
+        shutil.rmtree(own)
+    own.symlink_to(outside)
+    store = LocalStore(tmp_path / "root")
+
+    def use_all() -> None:
+        with take_lease(store):
+            store.sweep()
+            store.tail("metrics.jsonl")
+
+    with pytest.raises(BadPath, match=r"is a symbolic link, which could lead out of the store"):
+        use_all()
+    assert [path.name for path in outside.iterdir()] == ["0-1-2-3"]
+
+
+@pytest.mark.parametrize("kind", ["dangling link", "endless link", "pipe", "folder"])
+def test_attributes_that_are_no_regular_file_are_reported_and_nothing_hangs(tmp_path: Path, kind: str) -> None:
+    store = LocalStore(tmp_path)
+    store.set_attributes("", a=1)
+    place = tmp_path / ".samovar" / "attributes" / "@000000000007"
+    make: dict[str, Callable[[], None]] = {
+        "dangling link": lambda: place.symlink_to("nowhere"),
+        "endless link": lambda: place.symlink_to("/dev/zero"),
+        "pipe": lambda: os.mkfifo(place),
+        "folder": place.mkdir,
+    }
+    make[kind]()
+    with pytest.raises(CorruptData, match=r"@000000000007 is not a regular file\. Remove it"):
+        store.attributes()
+
+
+@pytest.mark.parametrize("name", ["@7", "@²", "@٣٣٣٣٣٣٣٣٣٣٣٣", "@0000000000007", "@000000000007.tmp"])
+def test_attributes_of_another_name_do_not_count(tmp_path: Path, name: str) -> None:
+    store = LocalStore(tmp_path)
+    store.set_attributes("", a=1)
+    (tmp_path / ".samovar" / "attributes" / name).symlink_to("nowhere")
+    assert store.attributes().values == {"a": 1}
+    store.set_attributes("", a=2)
+    assert store.attributes().values == {"a": 2}
+
+
+def test_attributes_are_read_up_to_a_limit(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set_attributes("", a=1)
+    os.truncate(tmp_path / ".samovar" / "attributes" / "@000000000001", 1 << 40)
+    with pytest.raises(CorruptData, match=r"1,099,511,627,776 bytes, more than the limit"):
+        store.attributes()
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for use in (LocalStore(tmp_path).read, LocalStore(tmp_path).map):
+        with pytest.raises(BadPath, match="pipe is not a regular file"):
+            use("pipe")
+
+
+def test_a_lease_that_names_a_file_elsewhere_opens_nothing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    take_lease(store)
+    record = store.attributes().values["lease"]
+    store.set_attributes("", lease={**record, "heartbeat": {**record["heartbeat"], "file": "../../etc/passwd"}})
+    with pytest.raises(CorruptData, match=r"invalid path '\.\./\.\./etc/passwd'"):
+        lease_state(store)
+
+
+def sum_with_now(seconds: float) -> float:
+    return time.time() + seconds
+
+
+def test_setting_the_time_of_day_replaces_no_living_holder_on_the_same_machine(tmp_path: Path) -> None:
+    with take_lease(LocalStore(tmp_path)) as lease:
+        for step in (120, 86_400, -120):
+            stepped = LocalStore(tmp_path, clock=Clock(day=partial(sum_with_now, step)))
+            with pytest.raises(LeaseHeld):
+                take_lease(stepped)
+        later = LocalStore(tmp_path, clock=Clock(steady=lambda: time.monotonic() + 61))
+        assert lease_state(later).liveness == "silent"
+        lease.beat()
+        assert lease_state(LocalStore(tmp_path)).is_held
+
+
+def test_a_lock_file_that_a_backup_has_read_falls_back_to_the_time_of_day(tmp_path: Path) -> None:
+    with take_lease(LocalStore(tmp_path)):
+        (lock,) = (tmp_path / ".samovar" / "locks").iterdir()
+        os.utime(lock, (time.time(), time.time()))  # what reading it does on most disks
+        assert lease_state(LocalStore(tmp_path)).is_held
+        later = LocalStore(tmp_path, clock=Clock(day=lambda: time.time() + 61))
+        assert lease_state(later).liveness == "silent"
+
+
+def test_a_replaced_holder_can_neither_publish_nor_remove_a_file(tmp_path: Path) -> None:
+    asleep = LocalStore(tmp_path)
+    old = take_lease(asleep)
+    write_file(asleep, "a/kept", b"old")
+    open_file = asleep.create("a/open")  # without a fence: nothing else could stop it
+    open_file.write(b"late")
+    later = LocalStore(tmp_path, clock=Clock(steady=lambda: time.monotonic() + 61))
+    with take_lease(later):
+        write_file(later, "a/kept", b"new")
+        for late in (
+            open_file.close,
+            lambda: write_file(asleep, "a/new", b"late"),
+            lambda: asleep.create_if_absent("a/absent", b"late"),
+            lambda: asleep.remove("a/kept"),
+            lambda: asleep.remove_tree("a"),
+        ):
+            with pytest.raises(LeaseLost, match="took over the lease"):
+                late()
+        assert {entry.path: later.read(entry.path) for entry in later.list()} == {"a/kept": b"new"}
+        old.release()
+        later.remove("a/kept")
+        assert later.list() == []
+    assert list((tmp_path / ".samovar" / "tmp").iterdir()) == []
+
+
+def test_a_process_that_slept_while_it_took_the_lease_takes_nothing(tmp_path: Path) -> None:
+    class Sleeper(Disk):
+        def mkdir(self, path: Path) -> None:
+            super().mkdir(path)
+            if path.parent.name == "tmp" and not successors:
+                successors.append(take_lease(later))
+                write_file(later, "file", b"new")
+
+    successors: list[Lease] = []
+    later = LocalStore(tmp_path, clock=Clock(steady=lambda: time.monotonic() + 61))
+    with pytest.raises(LeaseLost):
+        take_lease(LocalStore(tmp_path, Sleeper()))
+    write_file(later, "file", b"newer")
+    successors[0].release()
+    assert later.read("file") == b"newer"

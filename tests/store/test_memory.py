@@ -19,7 +19,7 @@ def test_a_silent_holder_is_replaced_after_the_lease_time_and_cannot_commit() ->
     assert lease_state(store).liveness == "silent"
     with take_lease(store) as second:
         assert second.epoch == first.epoch + 1
-        with pytest.raises(LeaseLost, match="took over the lease \\(epoch 2 after our 1\\)"):
+        with pytest.raises(LeaseLost, match="took over the lease \\(lease epoch 2 after our 1\\)"):
             first.commit(a=1)
 
 

@@ -1,6 +1,6 @@
 """Where bytes live: the store interface, its implementations, and leases. Knows nothing of results or tables."""
 
-from samovar.store.base import Attributes, Entry, Fence, Store, Tail, Writer, write_file
+from samovar.store.base import Attributes, Entry, Fence, Store, Tail, Writer, read_small, write_file
 from samovar.store.lease import Holder, Lease, LeaseState, lease_state, take_lease
 from samovar.store.local import LocalStore
 from samovar.store.memory import MemoryStore
@@ -18,6 +18,7 @@ __all__ = [
     "Tail",
     "Writer",
     "lease_state",
+    "read_small",
     "take_lease",
     "write_file",
 ]

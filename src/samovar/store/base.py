@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
-from samovar.errors import BadPath
+from samovar.errors import BadPath, CorruptData
 
 Json = Any  # what the json module reads and writes
 Liveness = Literal["alive", "silent", "dead"]
@@ -155,6 +155,13 @@ class Store(ABC):
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
         """Whether the process of a heartbeat's record is alive, as seen from here."""
 
+    def shut_out_others(self, check: Fence) -> Callable[[], None]:
+        """Stop earlier holders of the root's lease, which may only sleep, from changing any file, if this store can.
+
+        A new holder calls it first, and the returned function when it releases the lease. `check` raises if the lease
+        is lost."""
+        return lambda: None
+
     @abstractmethod
     def sweep(self) -> None:
         """Remove the unfinished files of killed processes. Only the holder of the lease may call it."""
@@ -178,6 +185,17 @@ class Store(ABC):
             changed = self.compare_and_set(directory, current, {**current.values, **values})
             if changed is not None:
                 return changed
+
+
+MAX_SMALL_BYTES = 16 << 20
+
+
+def read_small(store: Store, path: str, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
+    """Read a whole file that must be small, whoever wrote it; `CorruptData` if it is not."""
+    data = store.read(path, 0, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise CorruptData(f"{store.name}/{path} has more than {max_bytes:,} bytes. Restore it from a copy")
+    return data
 
 
 def write_file(store: Store, path: str, data: bytes) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from samovar.errors import AlreadyExists, StoreError
+from samovar.errors import AlreadyExists, BadPath, StoreError
 from samovar.store.process import ScratchNames, abandoned_files
 
 # A large file goes to the disk while it is written, in steps of this size, so that the fsync has little left to do.
@@ -64,9 +64,10 @@ class Disk:
         finally:
             os.close(descriptor)
 
-    def touch(self, descriptor: int) -> None:
-        """Set the file's modification time to now: a heartbeat."""
-        os.utime(descriptor)
+    def touch(self, descriptor: int, steady_seconds: float) -> None:
+        """A heartbeat: set the file's modification time to now, and its access time to these seconds."""
+        os.utime(descriptor)  # the time of the machine that has the disk
+        os.utime(descriptor, ns=(int(steady_seconds * 1e9), os.fstat(descriptor).st_mtime_ns))
 
     def write_all(self, descriptor: int, data: bytes | memoryview) -> None:
         rest = memoryview(data).cast("B")
@@ -78,7 +79,7 @@ class Disk:
 def publish(
     path: Path, disk: Disk | None = None, *, replace: bool = True, durable: bool = True, verb: str = "write"
 ) -> Iterator["PendingFile"]:
-    """Write a file that appears under its name when the block ends, whole, and not at all when the block fails.
+    r"""Write a file that appears under its name when the block ends, whole, and not at all when the block fails.
 
     Args:
         path: The file to make. Its folder must exist.
@@ -89,6 +90,7 @@ def publish(
 
     Raises:
         AlreadyExists: The file exists and must not be replaced.
+        BadPath: A file is where a folder is needed.
         StoreError: The disk failed.
 
     Example:
@@ -183,10 +185,15 @@ _REASONS = {
 }
 
 
-def store_error(error: OSError, verb: str, path: Path, root: Path) -> StoreError:
-    """Turn a failed disk operation into one clear message."""
-    if error.errno in (errno.ENOENT, errno.ESTALE) or not root.exists():
+def store_error(error: OSError, verb: str, path: Path, root: Path) -> StoreError | BadPath:
+    """Turn a failed disk operation below `root` into one clear message. A file in the place of a folder is the user's
+    mistake."""
+    file = next((place for place in (root, *root.parents) if place.is_file()), None)
+    if file is not None:
+        return BadPath(f"{file} is a file; expected a directory")
+    if error.errno in (errno.ENOENT, errno.ESTALE) or (error.errno not in _REASONS and not root.exists()):
         reason, advice = "the folder is missing", "Was it moved, or its disk unmounted? Bring it back and start again"
     else:
         reason, advice = _REASONS.get(error.errno or 0, (error.strerror or str(error), "Fix it and start again"))
-    return StoreError(f"could not {verb} {path}: {reason}; everything committed before is intact. {advice}")
+    kept = "; everything committed before is intact" if root.exists() else ""
+    return StoreError(f"could not {verb} {path}: {reason}{kept}. {advice}")

@@ -1,27 +1,52 @@
 """Leases: the right to work in a directory, and the fence around its commits. Built on attributes, so every store has
 them.
 
-    take    compare-and-set {epoch: old + 1, holder: me}    only one of several processes wins
-    commit  compare-and-set {…} while the epoch is mine     taking a lease changes the version of the attributes, so
-                                                            the commit of a replaced holder fails: it is fenced off
+    take    compare-and-set {epoch: old + 1, holder: me}       only one of several processes wins
+    commit  compare-and-set {…} while the lease epoch is mine  taking a lease changes the version of the attributes, so
+                                                               the commit of a replaced holder fails: it is fenced off
 
-A lease can be taken from a process that is dead, or that has been silent for LEASE_SECONDS.
+A lease can be taken from a process that is dead, or that has been silent for LEASE_SECONDS. What such a process writes
+under the lease of a directory's root, `Store.shut_out_others` stops where the store can. Elsewhere its files must have
+names of their own: see `with_epoch`.
 """
 
 import os
+import re
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Any, Self
 
+from pydantic import Field
+
+from samovar.config.records import Count, check_record
 from samovar.errors import LeaseHeld, LeaseLost, SamovarError, StoreError
 from samovar.store.base import LEASE_SECONDS, Attributes, Heartbeat, Json, Liveness, Store
 
 HEARTBEAT_SECONDS = 10.0
 LEASE = "lease"  # the attribute
+_EPOCH = re.compile(r"\.e\d+(?=\.|/|$)", re.ASCII)
+
+
+def with_epoch(name: str, epoch: int) -> str:
+    """A name that no other holder of a lease gives to a file or folder: `000002.e7`.
+
+    What a replaced holder writes late then replaces nothing. The commit names the path.
+    """
+    return f"{name}.e{epoch}"
+
+
+def without_epoch(path: str) -> str:
+    """The path without epochs: the same in a straight run and in one that was resumed.
+
+    Example:
+        >>> without_epoch("segments/000002.e7/0000.parquet")
+        'segments/000002/0000.parquet'
+    """
+    return _EPOCH.sub("", path)
 
 
 @dataclass(frozen=True)
@@ -29,7 +54,7 @@ class Holder:
     """The process that holds, or held, a directory."""
 
     host: str
-    pid: int
+    pid: Annotated[int, Field(ge=0, le=2**31)]
     since: str
 
     @classmethod
@@ -41,10 +66,21 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class LeaseRecord:
+    """The attribute `lease`."""
+
+    epoch: Count
+    holder: Holder | None
+    heartbeat: dict[str, Any] | None = None
+    """What `Store.liveness` takes."""
+
+
+@dataclass(frozen=True)
 class LeaseState:
     """A directory's lease as its attributes have it."""
 
     epoch: int
+    """The lease epoch: how often the lease was taken."""
     holder: Holder | None
     liveness: Liveness
 
@@ -53,16 +89,19 @@ class LeaseState:
         return self.holder is not None and self.liveness == "alive"
 
 
-def lease_state(store: Store, directory: str = "") -> LeaseState:
-    """The lease of a directory now, without taking it."""
-    return _state_of(store, store.attributes(directory))
+def lease_state(store: Store, directory: str = "", attributes: Attributes | None = None) -> LeaseState:
+    """The lease of a directory now, without taking it. `attributes` are those of the directory, if known already."""
+    return _state_of(store, attributes or store.attributes(directory))
 
 
 def _state_of(store: Store, attributes: Attributes) -> LeaseState:
-    record: Mapping[str, Json] = attributes.values.get(LEASE, {})
-    if not record or record["holder"] is None:
-        return LeaseState(record.get("epoch", 0), None, "dead")
-    return LeaseState(record["epoch"], Holder(**record["holder"]), store.liveness(record["heartbeat"]))
+    found = attributes.values.get(LEASE)
+    if found is None:
+        return LeaseState(0, None, "dead")
+    record = check_record(LeaseRecord, found, f"{store.name}: the attribute {LEASE!r}")
+    if record.holder is None or record.heartbeat is None:
+        return LeaseState(record.epoch, None, "dead")
+    return LeaseState(record.epoch, record.holder, store.liveness(record.heartbeat))
 
 
 class Lease:
@@ -83,6 +122,12 @@ class Lease:
         self._heart: threading.Thread | None = None
         self._stopping = threading.Event()
         self._heart_error: Exception | None = None
+        self._leave: Callable[[], None] = lambda: None
+
+    def shut_out_others(self) -> None:
+        """Shut out earlier holders, before anything is read or written; `LeaseLost` if this one is late itself."""
+        if self._directory == "":
+            self._leave = self._store.shut_out_others(self.check)
 
     def check(self) -> Attributes:
         """The directory's attributes, if this process still holds the lease; else `LeaseLost`."""
@@ -103,7 +148,7 @@ class Lease:
             holder = current.get("holder")
             successor = str(Holder(**holder)) if holder else "another process"
             raise LeaseLost(
-                f"{self._name}: {successor} took over the lease (epoch {current.get('epoch')} after our "
+                f"{self._name}: {successor} took over the lease (lease epoch {current.get('epoch')} after our "
                 f"{self.epoch}), because this process gave no sign of life for {LEASE_SECONDS:.0f} s. "
                 "It writes nothing more; the other process continues"
             )
@@ -153,6 +198,7 @@ class Lease:
             pass  # the record of the new holder is right
         finally:
             self._heartbeat = None
+            self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +232,9 @@ def take_lease(store: Store, directory: str = "") -> Lease:
             epoch = state.epoch + 1
             record = {"epoch": epoch, "holder": asdict(holder), "heartbeat": heartbeat.record}
             if store.compare_and_set(directory, attributes, {**attributes.values, LEASE: record}) is not None:
-                return Lease(store, directory, epoch, holder, heartbeat)
+                lease = Lease(store, directory, epoch, holder, heartbeat)
+                lease.shut_out_others()
+                return lease
     except BaseException:
         heartbeat.stop()
         raise

@@ -1,25 +1,29 @@
 """A store in a local folder. Knows nothing of what the files mean.
 
     <root>/…                              the files
-    <root>/.samovar/tmp/<process>-<n>     unfinished files
+    <root>/.samovar/tmp/<process>-<n>     unfinished files; those of a lease holder are in a folder of its own
     <root>/.samovar/attributes/…/@<n>     one file per change of attributes; the highest number is current
     <root>/.samovar/locks/<process>-<n>   heartbeats of lease holders (heartbeat.py)
     <root>/.samovar/open/<name>           growing ends of logs
 
 A change of attributes is a hard link to the next number, which fails if another process was first.
+
+A lease holder publishes and removes files by renaming them from and to its own folder in tmp. A successor first moves
+that folder away, in one step, so that a process which sleeps through its replacement can change nothing when it wakes.
+
+The folder may come from a stranger: no symbolic link below the root is followed, and only regular files are opened.
 """
 
 import errno
-import json
-import mmap
 import os
-import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from samovar.errors import AlreadyExists, BadPath, CorruptData, NotFound
-from samovar.native import hash_bytes
+from samovar.config.document import as_path
+from samovar.errors import AlreadyExists, BadPath, NotFound
+from samovar.native import map_file
 from samovar.store.base import (
     RESERVED,
     Attributes,
@@ -35,12 +39,21 @@ from samovar.store.base import (
     split_path,
 )
 from samovar.store.disk import Disk, PendingFile, store_error
-from samovar.store.heartbeat import LocalHeartbeat, find_liveness
+from samovar.store.heartbeat import Clock, LocalHeartbeat, find_liveness
 from samovar.store.process import ScratchNames, abandoned_files
+from samovar.store.reading import (
+    encode_attributes,
+    list_versions,
+    open_regular,
+    read_attributes,
+    read_range,
+    version_name,
+)
 
 # Old versions of attributes are removed, so a stale writer could link a number that was used and removed before. It
 # then finds numbers more than this ahead of its own, and knows that it lost.
 KEPT_VERSIONS = 64
+_NUM_READS = 1000  # of attributes that change between the listing and the reading
 
 
 class LocalStore(Store):
@@ -49,31 +62,31 @@ class LocalStore(Store):
     Args:
         root: The folder.
         disk: The system calls that change the disk; tests pass disks that fail.
-        clock: Seconds, for heartbeats.
+        clock: For heartbeats.
     """
 
     can_map = True
 
-    def __init__(self, root: Path | str, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> None:
-        self.root = Path(root)
+    def __init__(self, root: Path | str, disk: Disk | None = None, clock: Clock | None = None) -> None:
+        self.root = as_path(root, "the directory")
         self.name = str(root)
         self._disk = disk or Disk()
-        self._clock = clock
-        self._own = self.root / RESERVED
+        self._clock = clock or Clock()
         self._names = ScratchNames()
         self._root_existed = False
+        self._holder: _HolderFolder | None = None
 
     # Files
 
     def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
         with self._reading(path) as descriptor:
-            return _read_range(descriptor, start, stop)
+            return read_range(descriptor, start, stop)
 
     def map(self, path: str) -> memoryview:
         with self._reading(path) as descriptor:
             if os.fstat(descriptor).st_size == 0:
                 return memoryview(bytearray())  # an empty file cannot be mapped
-            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+            return map_file(descriptor, str(self.root / path))
 
     def etag(self, path: str) -> Hashable:
         with self._as_store_error("read", path):
@@ -86,9 +99,9 @@ class LocalStore(Store):
 
     def create_if_absent(self, path: str, data: bytes) -> None:
         target = self._file(path)
-        with self._as_store_error("create", path):
+        with self._as_store_error("create", path, is_fenced=True):
             self.make_folder(target.parent)
-            if not self._link_new(target, data):
+            if not self._link_new(target, data, self.new_file()):
                 raise AlreadyExists(f"{target} already exists")
 
     def list(self, prefix: str = "") -> Sequence[Entry]:
@@ -104,7 +117,7 @@ class LocalStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             return
         for item in found:
-            if item.path == str(self._own):
+            if item.name == RESERVED and folder == self.root:
                 continue
             if item.is_dir(follow_symlinks=False):
                 yield from self._walk(Path(item.path))
@@ -123,7 +136,7 @@ class LocalStore(Store):
                 self._disk.fsync_folder(Path(folder))
 
     def _sync_file(self, file: Path) -> None:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_regular(file)
         try:
             self._disk.fsync(descriptor)
         finally:
@@ -131,56 +144,82 @@ class LocalStore(Store):
 
     def remove(self, path: str) -> None:
         target = self._file(path)
-        with self._as_store_error("remove", path), suppress(FileNotFoundError):
-            self._disk.unlink(target)
+        with self._as_store_error("remove", path, is_fenced=True):
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+            self._remove_item(target)
 
     def remove_tree(self, path: str) -> None:
-        with self._as_store_error("remove", path):
-            for folder, kept in ((self._place(path), self._own), (self._attribute_folder(path), None)):
-                if folder.is_dir():
-                    self._remove_folder(folder, kept)
-                    self._disk.fsync_folder(folder if folder == self.root else folder.parent)
+        with self._as_store_error("remove", path, is_fenced=True):
+            for folder in (self._place(path), self._attribute_folder(path)):
+                if not folder.is_dir():
+                    continue
+                if folder == self.root:
+                    for item in sorted(os.scandir(folder), key=lambda item: item.name):
+                        if item.name != RESERVED:
+                            self._remove_item(Path(item.path))
+                else:
+                    self._remove_item(folder)
+                self._disk.fsync_folder(folder if folder == self.root else folder.parent)
 
-    def _remove_folder(self, folder: Path, keep: Path | None) -> None:
-        for item in sorted(os.scandir(folder), key=lambda item: item.name):
-            if Path(item.path) == keep:
-                continue
-            if item.is_dir(follow_symlinks=False):
-                self._remove_folder(Path(item.path), keep)
-            else:
-                self._disk.unlink(Path(item.path))
-        if folder != self.root:
-            self._disk.rmdir(folder)
+    def _remove_item(self, path: Path) -> None:
+        taken = self._take_away(path)
+        if taken is not None:
+            self._remove_scratch(taken)
+
+    def _take_away(self, path: Path) -> Path | None:
+        """Move a file or folder into the holder's folder, to be removed there; None if it does not exist."""
+        if self._holder is None:
+            return path if os.path.lexists(path) else None
+        taken = self._holder.path / self._names.next()
+        try:
+            self._disk.replace(path, taken)
+        except FileNotFoundError:
+            if self._holder.path.is_dir():
+                return None
+            raise
+        return taken
+
+    def _remove_scratch(self, path: Path) -> None:
+        """Remove a file, or a folder with everything in it."""
+        if path.is_dir() and not path.is_symlink():
+            for item in sorted(os.listdir(path)):
+                self._remove_scratch(path / item)
+            self._disk.rmdir(path)
+        else:
+            self._disk.unlink(path)
 
     # Attributes
 
     def attributes(self, directory: str = "") -> Attributes:
         folder = self._attribute_folder(directory)
         with self._as_store_error("read the attributes of", directory):
-            while True:
-                versions = _versions(folder)
+            for _ in range(_NUM_READS):
+                versions = list_versions(folder)
                 if not versions:
                     return Attributes()
                 with suppress(FileNotFoundError):  # removed since the listing: there are newer ones
-                    return _decode_attributes(folder / _version_name(versions[-1]), versions[-1])
+                    return read_attributes(folder / version_name(versions[-1]), versions[-1])
+            raise _gone(folder)
 
     def compare_and_set(self, directory: str, expected: Attributes, values: Mapping[str, Json]) -> Attributes | None:
         folder = self._attribute_folder(directory)
         version = expected.version + 1
         with self._as_store_error("set attributes of", directory):
             self.make_folder(folder)
-            if not self._link_new(folder / _version_name(version), _encode_attributes(values)):
+            file = self.new_file(is_holders=False)
+            if not self._link_new(folder / version_name(version), encode_attributes(values), file):
                 return None
-            versions = _versions(folder)
+            versions = list_versions(folder)
             if not versions:
                 raise _gone(folder)
             if versions[-1] - version >= KEPT_VERSIONS:
-                self._disk.unlink(folder / _version_name(version))
+                self._disk.unlink(folder / version_name(version))
                 return None
             for old in versions:
                 if old <= version - KEPT_VERSIONS:
                     with suppress(FileNotFoundError):  # another process removes them too
-                        self._disk.unlink(folder / _version_name(old))
+                        self._disk.unlink(folder / version_name(old))
         return Attributes(version, dict(values))
 
     # Leases, logs and leftovers
@@ -188,7 +227,7 @@ class LocalStore(Store):
     def tail(self, name: str) -> Tail:
         split_path(name)
         with self._as_store_error("open", name):
-            folder = self._own / "open"
+            folder = self._own("open")
             self.make_folder(folder)
             path = folder / name.replace("/", "--")
             with suppress(FileNotFoundError):
@@ -197,25 +236,49 @@ class LocalStore(Store):
 
     def heartbeat(self, directory: str) -> Heartbeat:
         with self._as_store_error("take the lease of", directory):
-            folder = self._own / "locks"
+            folder = self._own("locks")
             self.make_folder(folder)
-            return LocalHeartbeat(folder / self._names.next(), self._disk)
+            return LocalHeartbeat(folder / self._names.next(), self._disk, self._clock)
+
+    def shut_out_others(self, check: Fence) -> Callable[[], None]:
+        with self._as_store_error("take the lease of", ""):
+            scratch = self._own("tmp")
+            self.make_folder(scratch)
+            # The order matters. Whoever takes the lease before the check makes it fail; whoever takes it after it finds
+            # our folder, and has none yet that we could have listed.
+            others = [Path(item.path) for item in os.scandir(scratch) if item.is_dir(follow_symlinks=False)]
+            holder = _HolderFolder(scratch / self._names.next(), check)
+            self._disk.mkdir(holder.path)
+            check()
+            self._holder = holder
+            for other in sorted(others):
+                with suppress(FileNotFoundError):
+                    self._remove_item(other)
+
+        def leave() -> None:
+            if self._holder is holder:
+                self._holder = None
+            with suppress(OSError):  # removed by the next holder
+                self._remove_scratch(holder.path)
+
+        return leave
 
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
-        return find_liveness(self._own / "locks", record, self._clock())
+        return find_liveness(self._own("locks"), record, self._clock)
 
     def sweep(self) -> None:
         with self._as_store_error("sweep", ""):
             for folder, _, _ in os.walk(self.root):
                 self._disk.fsync_folder(Path(folder))  # names that a killed process left may not be durable
             left = [
-                *abandoned_files(self._own / "tmp", include_other_machines=True),
-                *abandoned_files(self._own / "locks", include_other_machines=True),
+                *abandoned_files(self._own("tmp"), include_other_machines=True),
+                *abandoned_files(self._own("locks"), include_other_machines=True),
             ]
-            tails = self._own / "open"
+            tails = self._own("open")
             for path in [*left, *(sorted(tails.iterdir()) if tails.is_dir() else [])]:
-                with suppress(FileNotFoundError):
-                    self._disk.unlink(path)
+                if self._holder is None or path != self._holder.path:
+                    with suppress(FileNotFoundError):
+                        self._remove_scratch(path)
 
     # For the writers below
 
@@ -235,14 +298,16 @@ class LocalStore(Store):
                 raise
         self._disk.fsync_folder(folder.parent)
 
-    def new_file(self) -> PendingFile:
-        folder = self._own / "tmp"
+    def new_file(self, is_holders: bool = True) -> PendingFile:
+        """An unfinished file. Once the lease is lost, the holder's can be neither made nor published."""
+        if self._holder is not None and is_holders:
+            return PendingFile(self._holder.path / self._names.next(), self._disk)
+        folder = self._own("tmp")
         self.make_folder(folder)
         return PendingFile(folder / self._names.next(), self._disk)
 
-    def _link_new(self, target: Path, data: bytes) -> bool:
+    def _link_new(self, target: Path, data: bytes, file: PendingFile) -> bool:
         """Create a small file; False if the name is taken."""
-        file = self.new_file()
         try:
             file.write(data)
             file.publish(target, replace=False)
@@ -253,10 +318,13 @@ class LocalStore(Store):
         return True
 
     @contextmanager
-    def _as_store_error(self, verb: str, path: str) -> Iterator[None]:
+    def _as_store_error(self, verb: str, path: str, is_fenced: bool = False) -> Iterator[None]:
         try:
             yield
         except OSError as error:
+            holder = self._holder
+            if is_fenced and holder is not None and self.root.exists() and not holder.path.exists():
+                holder.check()  # raises if a successor has moved the folder away
             raise store_error(error, verb, self.root / path, self.root) from error
 
     @contextmanager
@@ -264,7 +332,7 @@ class LocalStore(Store):
         target = self._file(path)
         with self._as_store_error("read", path):
             try:
-                descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = open_regular(target)
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise NotFound(f"{target}: no such file") from error
             try:
@@ -289,49 +357,24 @@ class LocalStore(Store):
                 )
         return place
 
+    def _own(self, *parts: str) -> Path:
+        """A folder of the store itself."""
+        return self._descend((RESERVED, *parts))
+
     def _attribute_folder(self, directory: str) -> Path:
-        return self._own.joinpath("attributes", *split_path(directory))
+        return self._own("attributes", *split_path(directory))
 
 
-def _read_range(descriptor: int, start: int, stop: int | None) -> bytes:
-    size = os.fstat(descriptor).st_size
-    end = size if stop is None else min(stop, size)
-    pieces = []
-    while start < end and (piece := os.pread(descriptor, end - start, start)):
-        pieces.append(piece)
-        start += len(piece)
-    return b"".join(pieces)
+@dataclass(frozen=True)
+class _HolderFolder:
+    """Where the holder of the lease writes unfinished files. It is gone once the lease is taken over."""
+
+    path: Path
+    check: Fence
 
 
 def _gone(folder: Path) -> OSError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-
-
-def _version_name(version: int) -> str:
-    return f"@{version:012d}"
-
-
-def _versions(folder: Path) -> list[int]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    return sorted(int(name[1:]) for name in names if name.startswith("@") and name[1:].isdigit())
-
-
-def _encode_attributes(values: Mapping[str, Json]) -> bytes:
-    body = json.dumps(values, allow_nan=False, sort_keys=True).encode()
-    return b"%016x\n%s\n" % (hash_bytes(body), body)
-
-
-def _decode_attributes(path: Path, version: int) -> Attributes:
-    checksum, _, body = path.read_bytes().partition(b"\n")
-    body = body.removesuffix(b"\n")
-    if checksum != b"%016x" % hash_bytes(body):
-        raise CorruptData(
-            f"{path}: wrong checksum: the disk damaged the file. Remove it to return to the previous state"
-        )
-    return Attributes(version, json.loads(body))
 
 
 class _LocalWriter(Writer):
@@ -341,7 +384,7 @@ class _LocalWriter(Writer):
         self._target = target
         self._fence = fence
         self._is_open = True
-        with store._as_store_error("create", path):
+        with store._as_store_error("create", path, is_fenced=True):
             self._file = store.new_file()
 
     def write(self, data: bytes | memoryview) -> None:
@@ -355,13 +398,13 @@ class _LocalWriter(Writer):
     def close(self) -> None:
         if self._is_open:
             self._is_open = False
-            with self._store._as_store_error("write", self._path):
+            with self._store._as_store_error("write", self._path, is_fenced=True):
                 self._file.publish(self._target, replace=True, before=self._prepare)
 
     def _prepare(self) -> None:
-        self._store.make_folder(self._target.parent)
         if self._fence is not None:
             self._fence()
+        self._store.make_folder(self._target.parent)
 
     def abort(self) -> None:
         self._is_open = False
@@ -382,7 +425,7 @@ class _LocalTail(Tail):
     def content(self) -> bytes:
         assert self._descriptor is not None, "content after close"
         with self._store._as_store_error("read", self._path.name):
-            return _read_range(self._descriptor, 0, None)  # not by name: a new holder may have taken that
+            return read_range(self._descriptor, 0, None)  # not by name: a new holder may have taken that
 
     def close(self, keep: bool = False) -> None:
         if self._descriptor is None:

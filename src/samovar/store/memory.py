@@ -52,6 +52,7 @@ class MemoryStore(Store):
         return _MemoryWriter(self, path, fence)
 
     def put(self, path: str, data: bytes) -> None:
+        """Keep the bytes of a file."""
         with self._lock:
             self._check_no_clash(path)
             self._files[path] = data
@@ -133,9 +134,10 @@ class _MemoryWriter(Writer):
     def close(self) -> None:
         data, self._data = self._data, None
         if data is not None:
-            if self._fence is not None:
-                self._fence()
-            self._store.put(self._path, bytes(data))
+            with self._store._lock:  # nobody takes the lease between the fence and the file
+                if self._fence is not None:
+                    self._fence()
+                self._store.put(self._path, bytes(data))
 
     def abort(self) -> None:
         self._data = None

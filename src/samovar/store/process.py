@@ -56,6 +56,14 @@ def _machine() -> tuple[str, str, str]:
     )
 
 
+@lru_cache(maxsize=1)
+def steady_clock_id() -> str:
+    """Two processes with the same id have the same `time.monotonic`; empty if that cannot be known."""
+    boot = _machine()[1]
+    namespace = Path("/proc/self/ns/time")
+    return f"{boot} {os.readlink(namespace) if namespace.is_symlink() else ''}".strip() if boot else ""
+
+
 def _start_ticks(pid: int) -> int | None:
     """When a running process started, in clock ticks since boot; None if it does not run or is a zombie."""
     try:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from samovar.brewing.clock import Clock
 from samovar.brewing.engines import Engine, Query
 from samovar.brewing.order import DATE, GRANULAR, Order
+from samovar.brewing.row_filter import RowFilter, Where
 from samovar.brewing.sources import FILE, ROW, find_source, scan
 from samovar.errors import BadInput
 from samovar.native import hash_bytes
@@ -111,8 +113,40 @@ class EngineContract:
     def test_a_time_that_cannot_be_parsed_is_our_error(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(pa.table({"time": ["yesterday"]}), tmp_path / "rows.parquet")
         query = make_query(tmp_path / "rows.parquet", Order(is_online=True), clock=Clock("time"))
-        with pytest.raises(BadInput, match="time_field: column 'time' has a text that is not an ISO time"):
+        with pytest.raises(
+            BadInput, match=r"rows.parquet row 0: time_field: column 'time' has the text '.*', which is not an ISO time"
+        ):
             rows_of(engine, query)
+
+    def test_times_in_a_format_sort_like_any_others(self, engine: Engine, tmp_path: Path) -> None:
+        times = ["January 1, 2021 12:10 PM", "Jan 1, 2021 9:00 am", None, "december 31, 2020 11:59 PM"]
+        parquet.write_table(pa.table({"time": times}), tmp_path / "rows.parquet")
+        clock = Clock("time", format="%B %d, %Y %I:%M %p")
+        query = make_query(tmp_path / "rows.parquet", Order(is_online=True), clock=clock)
+        found = [(row[ROW], row[DATE]) for row in rows_of(engine, query)]
+        assert found == [(2, None), (3, NOON - 43260), (1, NOON - 10800), (0, NOON + 600)]
+        wrong = replace(query, clock=Clock("time", format="%m/%d/%Y"))
+        with pytest.raises(BadInput, match=r"rows.parquet row \d: .*, which is not of the format '%m/%d/%Y'"):
+            rows_of(engine, wrong)
+
+    def test_rows_that_are_left_out_are_never_seen(self, engine: Engine, tmp_path: Path) -> None:
+        columns = {
+            "time": ["?", "2021-01-01", "2021-01-02", None],
+            "x": [1.5, 2.5, None, float("nan")],
+            "X": list("abcd"),
+        }
+        parquet.write_table(pa.table(columns), tmp_path / "1.parquet")
+        csv.write_csv(pa.table(columns), tmp_path / "2.csv")
+        for where, required, kept in (
+            ("\"X\" IN ('b', 'c')", (), [1, 2]),
+            ("time <> '?' OR time IS NULL", ("x", "time"), [1]),
+        ):
+            row_filter = RowFilter(Where(where), required)
+            query = make_query(
+                str(tmp_path / "*"), Order(is_online=True), columns=("x",), clock=Clock("time"), row_filter=row_filter
+            )
+            places = [(row[FILE], row[ROW]) for row in rows_of(engine, query)]
+            assert sorted(places) == [(file, row) for file in (0, 1) for row in kept]
 
     def test_names_that_differ_only_in_case_are_two_columns(self, engine: Engine, tmp_path: Path) -> None:
         columns = {"id": [2, 1], "ID": ["b", "a"], "file_row_number": [7, 8], "Filename": [5, 6], 'a "b"': [3, 4]}

@@ -26,9 +26,9 @@ ROWS = pa.table(
 
 def read_all(source: Any, **options: Any) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """The types of a source's columns, and its rows without their places."""
-    found = find_source(source, **options)
-    schema = scan(found).schema
-    rows = [row for batch in read_in_order(found, schema, schema.names) for row in batch.to_pylist()]
+    scanned = scan(find_source(source, **options))
+    schema = scanned.schema
+    rows = [row for batch in read_in_order(scanned.source, schema, schema.names) for row in batch.to_pylist()]
     for row in rows:
         del row[FILE], row[ROW]
     return {field.name: str(field.type) for field in schema}, rows
