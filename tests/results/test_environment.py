@@ -1,5 +1,7 @@
 """Environments: which differences may change bits."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from samovar.results.environment import capture_environment, changed_environment, flat_environment
@@ -49,3 +51,17 @@ def test_each_change_that_may_change_bits_is_one_line() -> None:
 def test_a_value_that_only_one_side_knows_is_not_a_change() -> None:
     unknown = make(threads={"cores": 2, "torch": None, "environment": {}})
     assert changed_environment(make(), unknown) == []
+
+
+def test_changed_files_are_named_and_those_that_git_does_not_track_are_not(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=me", "-c", "user.email=me@example.com"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "model.py").write_text("one")
+    git("init")
+    git("add", "model.py")
+    git("commit", "-m", "one")
+    (tmp_path / "model.py").write_text("two")
+    (tmp_path / "secret plan.txt").write_text("mine")
+    assert capture_environment(tmp_path)["git"]["changed_files"] == [" M model.py"]

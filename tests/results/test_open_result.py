@@ -2,12 +2,13 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import numpy as np
 import pytest
 
 from samovar.errors import BadPath, Conflict, CorruptData, LeaseHeld, LeaseLost, NotAResult, SamovarError, Stopped
-from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory
+from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory, read_log
 from samovar.results.checked import map_checked
 from samovar.results.snapshot import committed_snapshots
-from samovar.store import LocalStore, MemoryStore, Store
+from samovar.store import LocalStore, MemoryStore, Store, write_file
 from samovar.store.disk import Disk
+from samovar.store.heartbeat import Clock
 
 CONFIG: dict[str, Any] = {"lr": 0.1, "model": {"dim": 8}, "snapshotter": {"frequency": 60}}
 
@@ -96,10 +98,18 @@ def test_a_finished_result_reports_that_the_script_changed_since(store: Store) -
         result.finish({}, 1)
     assert start(store, script=b"rate = 1\nsteps = 2\n").notes == []
     (note,) = start(store, script=b"rate = 3\nsteps = 2\n").notes
-    assert note.startswith("the script has changed since this result was made")
+    assert note.startswith("the code has changed since this result was made")
     assert "-rate = 1" in note
     assert "+rate = 3" in note
     assert "steps" not in note
+
+
+def test_a_finished_result_reports_that_a_module_of_the_script_changed_since(store: Store) -> None:
+    finish(store, files={"net.py": b"dim = 1\n", "gone.py": b"old = 1\n"})
+    (note,) = start(store, files={"net.py": b"dim = 2\n"}).notes
+    assert note.startswith("the code has changed since this result was made")
+    for line in ("--- all_files/net.py", "-dim = 1", "+dim = 2", "-old = 1"):
+        assert f"\n  {line}" in note
 
 
 def test_another_config_is_refused_and_the_difference_printed(store: Store) -> None:
@@ -223,7 +233,7 @@ def test_any_damage_to_the_newest_snapshot_is_found_and_the_one_before_is_used(h
     assert len(newest) == 4
     for path in newest:
         places = range(0, (tmp_path / "good" / path).stat().st_size, 17) if harm == "flip" else [0]
-        for place in places if "logs" not in path or harm != "flip" else []:
+        for place in places:
             bad = tmp_path / "bad"
             shutil.copytree(tmp_path / "good", bad)
             _harm(bad / path, harm, place)
@@ -244,6 +254,29 @@ def _harm(path: Path, harm: str, place: int) -> None:
     path.write_bytes({"flip": bytes(data), "cut": bytes(data[:-1]), "empty": b"", "remove": b""}[harm])
     if harm == "remove":
         path.unlink()
+
+
+def test_a_resumed_run_keeps_the_files_that_only_the_snapshot_before_lists(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    with start(store) as result:
+        result.restore()
+        with result.create("evaluation/best.bin") as file:
+            file.write(b"the best so far")
+        result.save({"hour": 1}, {"hour": 1})
+        result.drop("evaluation/best.bin")
+        result.save({"hour": 2}, {"hour": 2})
+    with start(store) as result:  # resumes from the newest, and is killed before it takes another
+        assert result.restore() is not None
+    _harm(tmp_path / "snapshot/000002.e1/state.json", "flip", 3)
+    with start(store) as result:
+        snapshot = result.restore()
+        assert snapshot is not None
+        assert snapshot.position == {"hour": 1}
+        assert store.read("evaluation/best.bin") == b"the best so far"
+        result.drop("evaluation/best.bin")
+        for hour in (2, 3):
+            result.save({"hour": hour}, {"hour": hour})
+        assert store.size("evaluation/best.bin") is None
 
 
 def test_if_all_snapshots_are_damaged_it_is_reported_and_nothing_is_removed(tmp_path: Path) -> None:
@@ -519,7 +552,7 @@ def test_a_replaced_holder_does_no_harm_to_the_new_one(
     act: Callable[[OpenResult], None], nap: int, tmp_path: Path
 ) -> None:
     def take_over() -> None:
-        later = LocalStore(tmp_path / "result", clock=lambda: time.time() + 100)
+        later = LocalStore(tmp_path / "result", clock=Clock(steady=lambda: time.monotonic() + 100))
         with start(later) as result:
             log_and(act, result, 22.5)
 
@@ -536,3 +569,98 @@ def test_a_replaced_holder_does_no_harm_to_the_new_one(
         assert result.is_finished or result.restore() is not None
     for path, record in (directory.inventory() if directory.is_finished else {}).items():
         assert map_checked(directory.store, path, record) is not None
+
+
+def save_hours(store: Store, hours: Sequence[int]) -> None:
+    with start(store) as result:
+        result.restore()
+        for hour in hours:
+            result.append("metrics.jsonl", {"hour": hour})
+            result.append("timing.jsonl", {"seconds": hour})
+            with result.create(f"evaluation/{hour:03d}") as part:
+                part.write(b"%d" % hour * 100)
+            result.save({"hour": hour}, hour)
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "empty"])
+def test_damaged_predictions_are_found_when_the_run_resumes(harm: str, tmp_path: Path) -> None:
+    save_hours(LocalStore(tmp_path), [1, 2])
+    _harm(tmp_path / "evaluation/002", harm, 50)
+    with start(LocalStore(tmp_path)) as result:
+        snapshot = result.restore()
+        assert snapshot is not None
+        assert snapshot.position == 1
+        assert re.search(r"snapshot 2 is damaged: evaluation/002: .*; resuming from snapshot 1", result.notes[0])
+        assert [entry.path for entry in LocalStore(tmp_path).list("evaluation")] == ["evaluation/001"]
+
+
+def test_damage_that_both_snapshots_share_names_the_file_and_removes_nothing(tmp_path: Path) -> None:
+    save_hours(LocalStore(tmp_path), [1, 2, 3])
+    _harm(tmp_path / "logs/metrics/000001.jsonl", "flip", 3)
+    before = [entry.path for entry in LocalStore(tmp_path).list()]
+    with (
+        pytest.raises(CorruptData, match=r"no usable snapshot: .*metrics/000001.*Without a copy, start again"),
+        start(LocalStore(tmp_path)) as result,
+    ):
+        result.restore()
+    assert [entry.path for entry in LocalStore(tmp_path).list()] == before
+
+
+@pytest.mark.parametrize("harm", ["flip", "remove"])
+def test_a_damaged_segment_of_the_timing_log_is_dropped_with_a_note(
+    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("samovar.results.inventory.MAX_RECENT", 4)  # the damaged one is in a sealed list
+    save_hours(LocalStore(tmp_path), [1, 2, 3])
+    _harm(tmp_path / "logs/timing/000001.jsonl", harm, 3)
+    for is_first in (True, False):
+        with start(LocalStore(tmp_path)) as result:
+            snapshot = result.restore()
+            assert snapshot is not None
+            assert [note for note in result.notes if "timing" in note and "its lines are lost" in note] == (
+                result.notes if is_first else []
+            )
+            assert len(result.notes) == is_first
+            result.append("timing.jsonl", {"seconds": 4})
+            result.save({}, 4)
+    with start(LocalStore(tmp_path)) as result:
+        assert result.restore() is not None
+        result.finish({}, 5)
+    lines = [line["seconds"] for line in read_log(LocalStore(tmp_path), "timing.jsonl")]
+    assert lines == [2, 3, 4, 4]
+
+
+def test_the_manifest_of_a_long_run_stays_small_and_any_kept_snapshot_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("samovar.results.inventory.MAX_RECENT", 20)
+    sizes = []
+    for hour in range(1, 60):
+        save_hours(LocalStore(tmp_path), [hour])
+        newest = committed_snapshots(LocalStore(tmp_path))[0]
+        sizes.append(newest.manifest.size)
+    assert max(sizes[40:]) < 2 * max(sizes[:10])
+    lists = [entry.path for entry in LocalStore(tmp_path).list("snapshot/artifacts")]
+    assert 5 <= len(lists) <= 10
+    for harmed in (f"snapshot/{newest.name}/state.json", None):
+        if harmed:
+            _harm(tmp_path / harmed, "flip", 3)
+        with start(LocalStore(tmp_path)) as result:
+            snapshot = result.restore()
+            assert snapshot is not None
+            assert len(snapshot.inventory) == 3 * snapshot.position == 3 * 58
+            result.save(snapshot.tree, snapshot.position)
+    _harm(tmp_path / lists[0], "flip", 30)
+    with pytest.raises(CorruptData, match=f"no usable snapshot: .*{lists[0]}"), start(LocalStore(tmp_path)) as result:
+        result.restore()
+
+
+def test_what_a_replaced_process_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    with start(store) as result:
+        result.restore()
+        result.finish({"w": 1}, 1)
+    write_file(store, "snapshot/000001.e0/state.json", b"late")
+    with start(store) as result:
+        assert result.is_finished
+    assert not (tmp_path / "snapshot").exists()

@@ -1,9 +1,11 @@
 """Result directories, their files, snapshots and lineage. The only room that writes results; knows no models."""
 
-from samovar.results.arrays import StreamedArray
+from samovar.results.arrays import StreamedArray, StreamedState
 from samovar.results.artifacts import read_log
-from samovar.results.directory import Lineage, Link, ResultDirectory, Source, Status, open_directory
-from samovar.results.open_result import OpenResult, ResultPlan, begin
+from samovar.results.directory import Link, ResultDirectory, Status, open_directory
+from samovar.results.lineage import Lineage, Source
+from samovar.results.open_result import OpenResult, begin
+from samovar.results.plan import ResultPlan
 from samovar.results.snapshot import Snapshot
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Source",
     "Status",
     "StreamedArray",
+    "StreamedState",
     "begin",
     "open_directory",
     "read_log",

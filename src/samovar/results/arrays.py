@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from samovar.config.records import Size, read_record
 from samovar.errors import BadInput, CorruptData
 
 CHUNK_BYTES = 8 << 20
@@ -49,6 +50,28 @@ class StreamedArray:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "np.ndarray[Any, Any]":
         return np.array(self)
+
+
+class StreamedState(dict[str, Any]):
+    """A part of a state with streamed arrays. It is stored as an ordinary dict.
+
+    Args:
+        view: The part, which may change while it is not written.
+        copy: Returns the part with ordinary arrays, as it is at one moment: what `copy.deepcopy` gives.
+
+    Example:
+        >>> whole = StreamedArray("uint8", (4,), lambda: iter([memoryview(b"abcd")]))
+        >>> state = StreamedState({"letters": whole}, lambda: {"letters": np.array(whole)})
+        >>> bytes(copy.deepcopy(state)["letters"])
+        b'abcd'
+    """
+
+    def __init__(self, view: Mapping[str, Any], copy: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(view)
+        self._copy = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return self._copy()
 
 
 @dataclass(frozen=True)
@@ -144,18 +167,28 @@ def _alignment(array: Array) -> int:
     return array.item_bytes if array.item_bytes in (1, 2, 4, 8, 16) else 1
 
 
+@dataclass(frozen=True)
+class _Entry:
+    data_offsets: tuple[Size, Size]
+
+
 class ArraysFile:
     """The arrays of a file in memory, or in a memory map."""
 
-    def __init__(self, data: memoryview) -> None:
-        try:
-            size = int.from_bytes(data[:8], "little")
-            header = json.loads(bytes(data[8 : 8 + size]))
-            self.metadata: dict[str, str] = header.pop(METADATA, {})
-            self._places = {name: tuple(entry["data_offsets"]) for name, entry in header.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorruptData(f"arrays file: not a safetensors header ({error})") from error
+    def __init__(self, data: memoryview, where: str = "arrays file") -> None:
+        size = int.from_bytes(data[:8], "little")
+        if size > len(data) - 8:
+            raise CorruptData(f"{where} is damaged (no safetensors header in its {len(data):,} bytes)")
+        header = read_record(dict[str, _Entry | dict[str, str]], data[8 : 8 + size], where, max_bytes=size)
         self._data = data[8 + size :]
+        metadata = header.pop(METADATA, {})
+        self.metadata: dict[str, str] = metadata if isinstance(metadata, dict) else {}
+        self._places = {name: entry.data_offsets for name, entry in header.items() if isinstance(entry, _Entry)}
+        last = 0
+        for start, stop in sorted(self._places.values()):
+            if not last <= start <= stop <= len(self._data):
+                raise CorruptData(f"{where} is damaged (an array at bytes {start} to {stop} overlaps or is cut)")
+            last = stop
 
     @property
     def names(self) -> list[str]:
@@ -166,13 +199,17 @@ class ArraysFile:
         start, stop = self._places[name]
         return self._data[start:stop]
 
-    def load(self, name: str, kind: str, dtype: str, shape: list[int]) -> object:
-        """An array as it was stored, with the same kind, type and shape, in private writable memory."""
-        start, stop = self._places[name]
-        data = self._data[start:stop]
-        if kind == "torch":
-            import torch  # only a state with tensors in it needs torch
+    def load(self, node: Mapping[str, Any]) -> object:
+        """An array as it was stored, with the same kind, type and shape, in private writable memory. `node` is its
+        place in a state tree."""
+        data, dtype, shape = self.raw(node["$array"]), node["dtype"], node["shape"]
+        if not isinstance(dtype, str) or any(type(length) is not int or length < 0 for length in shape):
+            raise CorruptData(f"array {node['$array']!r} has no valid type or shape: {dtype!r}, {shape!r}")
+        if node["kind"] == "numpy":
+            return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape)
+        import torch  # only a state with tensors in it needs torch
 
-            item = getattr(torch, dtype)
-            return (torch.frombuffer(data, dtype=item) if len(data) else torch.empty(0, dtype=item)).reshape(shape)
-        return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape)
+        item = getattr(torch, dtype)
+        if node["kind"] != "torch" or not isinstance(item, torch.dtype):
+            raise CorruptData(f"array {node['$array']!r} is of no known kind: {node['kind']!r}, {dtype!r}")
+        return (torch.frombuffer(data, dtype=item) if len(data) else torch.empty(0, dtype=item)).reshape(shape)

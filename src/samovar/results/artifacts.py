@@ -3,69 +3,83 @@ names and sizes, and that a line of a log is a JSON object, but not what is insi
 
     logs/metrics/000001.jsonl …   sealed segments, one per snapshot; the end joins them into logs/metrics.jsonl
     evaluation/…                  part files, named by place
+    best/…                        the state of the best epoch so far
     files/…                       plain files that a user's stage wrote; registered at the end
 """
 
-import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
+from samovar.config.records import read_object
 from samovar.errors import BadPath, CorruptData, NotFound
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
+from samovar.results.inventory import FileList
 from samovar.store import Fence, Store, Tail
 
 FILES = "files"
-ROOTS = ("logs", "evaluation", "model", FILES)
+BEST = "best"
+ROOTS = ("logs", "evaluation", "model", BEST, FILES)
 """The only folders that are rolled back; nothing else in a directory is ever removed."""
 METRICS_LOG, TIMING_LOG, EVENTS_LOG = "metrics.jsonl", "timing.jsonl", "tensorboard/events.tfevents"  # in logs/
-
-Inventory = Mapping[str, FileRecord]
 
 _CLOSING_THREADS = 4  # a disk fsyncs several files in the time of one
 _MAX_CLOSING = 16
 
 
 class Artifacts:
-    """The files of a run so far. A snapshot commits `inventory`, and a rollback restores it."""
+    """The files of a run so far. A snapshot commits `files`, and a rollback restores it."""
 
     def __init__(self, store: Store, fence: Fence) -> None:
         self._store = store
         self._fence = fence  # a holder that was replaced must not overwrite the files of the new one
-        self._files: dict[str, FileRecord] = {}
+        self.files = FileList()
+        self._segments: dict[str, list[str]] = {}
         self._tails: dict[str, Tail] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._closing: deque[tuple[str, CheckedWriter, Future[None]]] = deque()
+        self._dropped: list[str] = []  # since the newest snapshot
+        self._unlisted: list[str] = []  # before it: only the snapshot before lists them
 
-    @property
-    def inventory(self) -> Inventory:
-        return dict(self._files)
+    def roll_back(self, files: FileList, earlier: Set[str] = frozenset()) -> list[str]:
+        """Remove all files that `files` does not list, after checking every byte of those that it does. Those of an
+        `earlier` snapshot stay until the next one: it is still needed if the newest is damaged.
 
-    def roll_back(self, inventory: Inventory) -> None:
-        """Remove all files that `inventory` does not list; `CorruptData` if a listed one has another size."""
-        found = {entry.path: entry.size for root in ROOTS for entry in self._store.list(root)}
-        for path, record in inventory.items():
-            if found.get(path) != record.size:
-                raise CorruptData(
-                    f"{path} has {found.get(path, 'no')} bytes but had {record.size} at the snapshot: other code "
-                    "changed it. Restore it from a copy"
-                )
-        for path in found.keys() - inventory.keys():
+        Returns:
+            What was lost: segments of the timing log, which no result depends on, are dropped if they are damaged.
+
+        Raises:
+            CorruptData: Another file is damaged. Nothing was removed.
+        """
+        damage = files.find_damage(self._store)
+        lost = [path for path in damage if _log_of(path) == TIMING_LOG]
+        for path, problem in damage.items():
+            if path not in lost:
+                raise CorruptData(problem)
+        files = files.without(lost)
+        found = {entry.path for root in ROOTS for entry in self._store.list(root)}
+        for path in found - files.files.keys() - earlier:
             self._store.remove(path)
-        if not any(path.startswith(f"{FILES}/") for path in inventory):
+        self._dropped, self._unlisted = [], sorted(found & earlier - files.files.keys())
+        if not any(path.startswith(f"{FILES}/") for path in files.files):
             self._store.remove_tree(FILES)  # with its empty folders, or the stage's `mkdir` would fail
         self._close_tails()
-        self._files = dict(inventory)
+        self.files = files
+        self._segments = {}
+        for path in sorted(files.files):
+            if (log := _log_of(path)) is not None:
+                self._segments.setdefault(log, []).append(path)
+        return [damage[path] for path in lost]
 
     @contextmanager
     def create(self, path: str) -> Iterator[CheckedWriter]:
         """Write a part file. It belongs to the run once it is complete."""
         with self._open(path) as writer:
             yield writer
-        self._files[path] = writer.record
+        self.files.add(path, writer.record)
 
     @contextmanager
     def create_in_background(self, path: str) -> Iterator[CheckedWriter]:
@@ -84,10 +98,14 @@ class Artifacts:
             raise BadPath(f"{path}: files of a run must be in {', '.join(ROOTS)}")
         return CheckedWriter(self._store, path, self._fence)
 
+    def _finish_all(self) -> None:
+        while self._closing:
+            self._finish_oldest()
+
     def _finish_oldest(self) -> None:
         path, writer, closing = self._closing.popleft()
         closing.result()
-        self._files[path] = writer.record
+        self.files.add(path, writer.record)
 
     def close(self) -> None:
         """Wait until nothing is written any more. Files that no commit has listed do not count."""
@@ -95,11 +113,33 @@ class Artifacts:
             self._threads.shutdown()
         self._close_tails(keep=True)
 
+    def copy(self, old: str, new: str) -> None:
+        """Copy a part file of the run; nothing happens if it has none of that name."""
+        self._finish_all()
+        record = self.files.files.get(old)
+        if record is not None:
+            with self.create(new) as writer:
+                writer.write(map_checked(self._store, old, record))
+
+    def drop(self, path: str) -> None:
+        """Take a part file out of the run. It stays on disk as long as a snapshot may need it."""
+        self._finish_all()
+        if path in self.files.files:
+            self.files = self.files.without({path})
+            self._dropped.append(path)
+
+    def remove_dropped(self) -> None:
+        """Called after a commit: remove the files that none of the two newest snapshots lists."""
+        for path in self._unlisted:
+            if path not in self.files.files:
+                self._store.remove(path)
+        self._unlisted, self._dropped = self._dropped, []
+
     def register_files(self) -> None:
         """Add the plain files that a stage wrote below `files`."""
         self._store.sync(FILES)
         for entry in self._store.list(FILES):
-            self._files[entry.path] = FileRecord.of(self._store.map(entry.path))
+            self.files.add(entry.path, FileRecord.of(self._store.map(entry.path)))
 
     def append(self, log: str, line: bytes) -> None:
         """Append to a log such as `metrics.jsonl`."""
@@ -109,29 +149,25 @@ class Artifacts:
 
     def seal(self) -> None:
         """Turn the open logs into segments for the next commit, and wait for files written in the background."""
-        while self._closing:
-            self._finish_oldest()
+        self._finish_all()
         for log in sorted(self._tails):
             content = self._tails[log].content()
             if content:
-                path = _segment(log, len(self._segments(log)) + 1)
-                self._files[path] = write_checked(self._store, path, content, self._fence)
+                segments = self._segments.setdefault(log, [])
+                path = _segment(log, _number_of(segments[-1]) + 1 if segments else 1)
+                self.files.add(path, write_checked(self._store, path, content, self._fence))
+                segments.append(path)
         self._close_tails()
 
     def join(self) -> None:
         """Join the segments of each log under its final name. The segments stay on disk until the run is finished."""
         self.seal()
-        for log in sorted({_log_of(path) for path in self._files} - {None}, key=str):
-            assert log is not None
-            segments = self._segments(log)
+        for log, segments in sorted(self._segments.items()):
             with self.create(f"logs/{log}") as writer:
                 for path in segments:
-                    writer.write(map_checked(self._store, path, self._files[path]))
-            for path in segments:
-                del self._files[path]
-
-    def _segments(self, log: str) -> list[str]:
-        return sorted(path for path in self._files if _log_of(path) == log)
+                    writer.write(map_checked(self._store, path, self.files.files[path]))
+        self.files = self.files.without({path for segments in self._segments.values() for path in segments})
+        self._segments = {}
 
     def _close_tails(self, keep: bool = False) -> None:
         for tail in self._tails.values():
@@ -144,6 +180,10 @@ def _segment(log: str, number: int) -> str:
     return f"logs/{name.with_suffix('')}/{number:06d}{name.suffix}"
 
 
+def _number_of(segment: str) -> int:
+    return int(PurePosixPath(segment).stem)
+
+
 def _log_of(path: str) -> str | None:
     """The log that a path is a segment of, if any."""
     name = PurePosixPath(path)
@@ -154,12 +194,18 @@ def _log_of(path: str) -> str | None:
 
 _END_LINES = 16
 _END_BYTES = 16384
+_MAX_LINE_BYTES = 4 << 20
+_PIECE_BYTES = 16 << 20
 
 
 def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
     """The lines of a log such as `metrics.jsonl`; none if there is no such log.
 
     The log of a finished run is complete; that of an unfinished one ends at its newest snapshot.
+
+    Args:
+        store: Of a result directory.
+        log: The name of the log.
 
     Raises:
         CorruptData: A line is not a JSON object.
@@ -168,22 +214,22 @@ def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
         >>> losses = [line["loss"] for line in read_log(open_directory("models/click").store, "metrics.jsonl")]
     """
     for path, data in _read_files(store, log):
-        yield from _parse(f"{store.name}/{path}", data.splitlines(), 1)
+        yield from _parse(f"{store.name}/{path}", _split_lines(f"{store.name}/{path}", data), 1)
 
 
 def read_log_end(store: Store, log: str) -> list[dict[str, Any]]:
     """The last few lines: enough to show the progress of a run. Reads only the end of the newest file."""
     for path, data in _read_files(store, log, newest_only=True):
-        lines = data.splitlines()
+        lines = bytes(data).splitlines()
         return list(_parse(f"{store.name}/{path}", lines[-_END_LINES:], max(1, len(lines) - _END_LINES + 1)))
     return []
 
 
-def _read_files(store: Store, log: str, newest_only: bool = False) -> list[tuple[str, bytes]]:
+def _read_files(store: Store, log: str, newest_only: bool = False) -> list[tuple[str, bytes | memoryview]]:
     whole = f"logs/{log}"
 
-    def read(path: str) -> tuple[str, bytes]:
-        return path, _read_end(store, path) if newest_only else store.read(path)
+    def read(path: str) -> tuple[str, bytes | memoryview]:
+        return path, _read_end(store, path) if newest_only else store.map(path)
 
     for _ in range(2):  # if the run finishes meanwhile, the segments are gone and the whole log is there
         try:
@@ -202,20 +248,25 @@ def _read_end(store: Store, path: str) -> bytes:
     size = store.size(path)
     if size is None or size <= _END_BYTES:
         return store.read(path)
-    data, start = b"", size
-    while start > 0 and data.count(b"\n") <= _END_LINES:
-        start = max(0, start - _END_BYTES)
+    data, start, length = b"", size, _END_BYTES
+    while start > 0 and data.count(b"\n") <= _END_LINES and length <= _MAX_LINE_BYTES:
+        start = max(0, size - length)
         data = store.read(path, start, size)
+        length *= 4
     return data if start == 0 else data.partition(b"\n")[2]
 
 
-def _parse(where: str, lines: list[bytes], first_number: int) -> Iterator[dict[str, Any]]:
+def _split_lines(where: str, data: bytes | memoryview) -> Iterator[bytes]:
+    rest = b""
+    for start in range(0, len(data), _PIECE_BYTES):
+        *lines, rest = (rest + bytes(data[start : start + _PIECE_BYTES])).split(b"\n")
+        yield from lines
+        if len(rest) > _MAX_LINE_BYTES:
+            raise CorruptData(f"{where}: a line has more than {_MAX_LINE_BYTES:,} bytes. Restore the file from a copy")
+    if rest:
+        yield rest
+
+
+def _parse(where: str, lines: Iterable[bytes], first_number: int) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, first_number):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            found = line[:60].decode(errors="replace")
-            raise CorruptData(f"{where}, line {number}: not a JSON object: {found!r}. Restore the file from a copy")
-        yield record
+        yield read_object(line, f"{where}, line {number}", _MAX_LINE_BYTES)

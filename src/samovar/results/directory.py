@@ -2,40 +2,66 @@
 (open_result.py).
 
     model_config.json   the effective config; once it exists, the directory is created
-    script.py  all_files/  environment.json  lineage.json  params.json  status.json
-    snapshot/  evaluation/  logs/  model/  files/  inventory.json  external_stuff/
+    script.py  all_files/  environment.json  lineage.json  params.json  signature.json  start.json  status.json
+    snapshot/  evaluation/  logs/  model/  best/  files/  inventory.json  external_stuff/
 """
 
-import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from samovar.config import Ledger, parse_config
-from samovar.config.identity import identity
-from samovar.errors import CorruptData, NotAResult, NotFound
-from samovar.results.checked import FileRecord, map_checked
+from pydantic import AfterValidator, Field
+
+from samovar.config import Ledger, flatten
+from samovar.config.document import as_path, decode_config, suggest_path
+from samovar.config.identity import STAGE
+from samovar.config.records import Count, Moment, check_record, read_object, read_record
+from samovar.errors import CorruptData, NotAResult, NotFound, SamovarError
+from samovar.notebook import html_table
+from samovar.results.artifacts import BEST
+from samovar.results.checked import FileRecord
+from samovar.results.inventory import FileList, read_list
+from samovar.results.lineage import Lineage, Source, content_of, is_in_memory, result_id
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
-from samovar.results.state import read_state
-from samovar.store import Holder, LeaseState, LocalStore, Store, lease_state, write_file
+from samovar.results.state import TREE_FILE, read_state
+from samovar.store import Holder, LeaseState, LocalStore, Store, lease_state, read_small, write_file
 
 CONFIG = "model_config.json"
 SCRIPT = "script.py"
 ALL_FILES = "all_files"
 ENVIRONMENT = "environment.json"
 INVENTORY = "inventory.json"
-LINEAGE = "lineage.json"
 STATUS = "status.json"
 PARAMS = "params.json"
+SIGNATURE = "signature.json"
+START = "start.json"
 EXTERNAL = "external_stuff"
+EXPERIMENT_CONFIGS = "configs"  # what an experiment's folder has instead: the configs of its parts
 FINISHED = "finished"  # the attribute with the record of the inventory, and the position
+VERSIONS = "versions"  # the attribute of a table: the lease epoch of each version
 
+_MAX_KEYS = 50
+_MAX_CHAIN = 200  # deeper, neither a terminal nor nested JSON can show it
+
+Epoch = Literal["last", "best"]
+"""Which state of a model: as it ended, or after its best evaluation."""
 State = Literal["created", "running", "stopped", "failed", "finished"]
+
+
+def _check_failure(error: dict[str, str]) -> dict[str, str]:
+    if not {"type", "message"} <= error.keys():
+        raise ValueError("an error has a type and a message")
+    return error
+
+
+VersionEpochs = Annotated[list[Count], Field(min_length=1)]
+Failure = Annotated[dict[str, str], AfterValidator(_check_failure)]
 
 
 @dataclass(frozen=True)
@@ -52,11 +78,11 @@ class Status:
     """What the directory contains: model, table, or the name of a stage."""
     holder: Holder | None = None
     """The process that works here, or worked here last."""
-    heartbeat: str | None = None
+    heartbeat: Moment | None = None
     """When this was written, UTC."""
     position: Any = None
     """The position of the newest snapshot, as the stage counts it."""
-    error: dict[str, str] | None = None
+    error: Failure | None = None
     """`type` and `message` of the error that made it fail."""
     format: int = 1
 
@@ -69,72 +95,14 @@ class Status:
     def read(cls, store: Store) -> Self | None:
         """Read the file; None if there is none yet."""
         try:
-            record = json.loads(store.read(STATUS))
-            holder = Holder(**record["holder"]) if record["holder"] else None
-            return cls(**{**record, "holder": holder})
+            return read_record(cls, read_small(store, STATUS), f"{store.name}/{STATUS}")
         except NotFound:
             return None
-        except (ValueError, TypeError, KeyError) as error:
-            raise CorruptData(f"{STATUS} is damaged ({error}). Remove it; it is written again") from error
+        except CorruptData as error:
+            raise CorruptData(f"{error}, or remove it; it is written again") from None
 
 
-@dataclass(frozen=True)
-class Source:
-    """An earlier result, or raw files, that a result is made from. Identified by its id, a hash, not by its path."""
-
-    key: str
-    """The config key that named it, for example `train_data.table`."""
-    path: str
-    id: str
-    version: int | None = None
-    """The version of a table that grows; its id stays the same."""
-    is_raw: bool = False
-    """Whether these are raw files, where the chain ends."""
-    content: Mapping[str, Any] | None = None
-    """What the id is a hash of, to explain later what changed."""
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """`lineage.json`: what a result is made from, as known when it was created."""
-
-    kind: str
-    sources: tuple[Source, ...]
-    code: Mapping[str, str]
-    """The SHA-256 of script.py and of each file in all_files."""
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        """The ids of the sources by config key."""
-        return {source.key: source.id for source in self.sources}
-
-    def to_bytes(self) -> bytes:
-        return json.dumps({"format": 1, **asdict(self)}, indent=2).encode() + b"\n"
-
-    @classmethod
-    def read(cls, store: Store) -> Self:
-        record = json.loads(store.read(LINEAGE))
-        return cls(record["kind"], tuple(Source(**source) for source in record["sources"]), record["code"])
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def content_of(
-    kind: str, config: Mapping[str, Any], sources: Sequence[Source], code: Mapping[str, str]
-) -> dict[str, Any]:
-    """Everything that determines the bytes of a result."""
-    inputs = {source.key: source.id for source in sources}
-    return {"kind": kind, "config": identity(config, inputs, kind), "inputs": inputs, "code": dict(code)}
-
-
-def result_id(content: Mapping[str, Any]) -> str:
-    """An id that is the same for all directories that must have the same bytes, wherever they are."""
-    return digest(json.dumps(content, sort_keys=True).encode())[:32]
-
-
-LinkState = Literal["good", "live", "missing", "unfinished", "changed", "circle", "raw files"]
+LinkState = Literal["good", "live", "missing", "unfinished", "changed", "unreadable", "circle", "raw files", "not kept"]
 Condition = State | Literal["dead", "silent"]
 """dead: it was running, and its process is gone; silent: its process runs but gives no sign of life."""
 
@@ -147,11 +115,49 @@ class Link:
     source: Source
     state: LinkState
     origin: "ResultDirectory | None" = None
-    """The directory there now; None for raw files, for a missing directory, and where a circle closes."""
+    """The directory there now; None for raw files, for one that is missing or unreadable, and where a circle closes."""
+    cut: Literal["shown above", "too deep"] | None = None
+    """Why its own sources do not follow; None if they do."""
 
     @property
     def is_stale(self) -> bool:
-        return self.state not in ("good", "live", "raw files")
+        """Whether the source is no longer what it was."""
+        return self.state not in ("good", "live", "raw files", "not kept")
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The attribute `finished`."""
+
+    inventory: FileRecord
+    position: Any = None
+
+
+@dataclass(frozen=True)
+class CodeChange:
+    """An entry of the attribute `script_changes`."""
+
+    number: Count
+    files: list[str]
+    position: Any
+    """Of the newest snapshot at that moment; None before the first."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A result directory at one moment."""
+
+    condition: Condition
+    status: Status | None
+    """What its last process said; None before the first."""
+    holder: Holder | None
+    """The process that has the lease, alive or not."""
+    is_settled: bool
+    """Whether all of this stays true until a file of the directory changes. That a process dies shows in none."""
+
+
+_KINDS = ("table", "model", "prediction", "stage")
+WITHOUT_MODEL = ("table", "prediction", "stage")
 
 
 class ResultDirectory:
@@ -167,27 +173,52 @@ class ResultDirectory:
         self.store = store
         self.name = store.name
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the state and the config."""
+        if not self.is_created:
+            return html_table(f"{self.name}: not created yet", (), ())
+        rows = [("kind", self.lineage.kind), ("state", self.describe_state()), *flatten(self.config).items()]
+        return html_table(self.name, ("key", "value"), rows, max_rows=_MAX_KEYS)
+
     @property
     def is_created(self) -> bool:
+        """Whether there is a result, finished or not."""
         return self.store.size(CONFIG) is not None
 
     @property
     def is_finished(self) -> bool:
+        """Whether the result is complete."""
         return FINISHED in self.store.attributes().values
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        return parse_config(self.store.read(CONFIG).decode(), f"{self.name}/{CONFIG}")
+        return decode_config(read_small(self.store, CONFIG), f"{self.name}/{CONFIG}")
 
     @cached_property
     def lineage(self) -> Lineage:
         return Lineage.read(self.store)
 
     @property
+    def kind(self) -> str:
+        """What it is: table, model, prediction, stage, or the name of the facade that made it."""
+        return "stage" if self.lineage.kind.startswith(STAGE) else self.lineage.kind
+
+    def is_not(self, *wanted: str) -> NotAResult:
+        """The error about a directory of the wrong kind: `clicks is a table, not a model`."""
+        return NotAResult(f"{self.name} is {self.describe_kind()}, not a {' or '.join(wanted)}")
+
+    def describe_kind(self) -> str:
+        """What it is, for people: `a table`."""
+        return f"a {self.kind}" if self.kind in _KINDS else f"a result of {self.kind}"
+
+    @property
     def code(self) -> Mapping[str, str]:
         """The digests of the current code: as created, or as accepted later."""
-        code: Mapping[str, str] = self.store.attributes().values.get("code", self.lineage.code)
-        return code
+        own = self.store.attributes().values.get("code")
+        return self.lineage.code if own is None else check_record(dict[str, str], own, self._attribute("code"))
 
     @property
     def content(self) -> dict[str, Any]:
@@ -197,13 +228,35 @@ class ResultDirectory:
     @property
     def id(self) -> str:
         """A hash of its content. A live table, which grows, sets its own."""
-        own: str | None = self.store.attributes().values.get("id")
-        return own or result_id(self.content)
+        own = self.store.attributes().values.get("id")
+        return result_id(self.content) if own is None else check_record(str, own, self._attribute("id"))
+
+    def _attribute(self, name: str) -> str:
+        """For errors."""
+        return f"{self.name}: the attribute {name!r}"
 
     @property
     def is_live(self) -> bool:
         """Whether it is a table that grows, and so is never finished."""
-        return not self.is_finished and "version" in self.store.attributes().values
+        return not self.is_finished and VERSIONS in self.store.attributes().values
+
+    @property
+    def version(self) -> int | None:
+        """The newest version of a table; None if it is not one."""
+        epochs = self.version_epochs
+        return len(epochs) if epochs else None
+
+    @property
+    def version_epochs(self) -> list[int]:
+        """The lease epoch that each version of a table was written under; empty if it is not one."""
+        found = self.store.attributes().values.get(VERSIONS)
+        return [] if found is None else check_record(VersionEpochs, found, self._attribute(VERSIONS))
+
+    @property
+    def code_changes(self) -> "list[CodeChange]":
+        """Each time that new code was accepted."""
+        found = self.store.attributes().values.get("script_changes", [])
+        return check_record(list[CodeChange], found, self._attribute("script_changes")) if found else []
 
     def as_source(self, key: str, version: int | None = None) -> Source:
         """This result as the source of another."""
@@ -214,7 +267,8 @@ class ResultDirectory:
         """The parameters that its code read; None if they were not recorded yet."""
         if self.store.size(PARAMS) is None:
             return None
-        return Ledger.from_dict(parse_config(self.store.read(PARAMS).decode(), f"{self.name}/{PARAMS}"))
+        where = f"{self.name}/{PARAMS}"
+        return Ledger.from_dict(decode_config(read_small(self.store, PARAMS), where), where)
 
     @property
     def status(self) -> Status | None:
@@ -223,33 +277,42 @@ class ResultDirectory:
 
     @property
     def lease(self) -> LeaseState:
+        """Who may write here."""
         return lease_state(self.store)
 
     @property
     def environment(self) -> dict[str, Any]:
         """The versions, threads and git state that it was created with."""
-        environment: dict[str, Any] = json.loads(self.store.read(ENVIRONMENT))
-        return environment
+        return read_object(read_small(self.store, ENVIRONMENT), f"{self.name}/{ENVIRONMENT}")
 
     @property
     def condition(self) -> Condition:
         """What it is doing, or how it ended, in one word."""
-        if self.is_finished:
-            return "finished"
-        status, lease = self.status, self.lease
+        return self.look().condition
+
+    def look(self) -> "Look":
+        """Its condition and its status, from one reading of each file."""
+        attributes = self.store.attributes()
+        lease, status = lease_state(self.store, attributes=attributes), self.status
+        if FINISHED in attributes.values:
+            return Look("finished", status, lease.holder, is_settled=True)
+        condition: Condition
         if lease.is_held:
-            return "running"
-        if status is None:
-            return "created"
-        if status.state == "running":
-            return "silent" if lease.liveness == "silent" else "dead"
-        return status.state
+            condition = "running"
+        elif status is None:
+            condition = "created"
+        elif status.state == "running":
+            condition = "silent" if lease.liveness == "silent" else "dead"
+        else:
+            condition = status.state
+        return Look(condition, status, lease.holder, is_settled=lease.holder is None)
 
     def describe_state(self) -> str:
         """The condition in one line, for people."""
-        condition, status = self.condition, self.status
+        found = self.look()
+        condition, status = found.condition, found.status
         if condition == "running":
-            return f"running, held by {self.lease.holder}"
+            return f"running, held by {found.holder}"
         if condition in ("silent", "dead") and status is not None:
             return f"{condition}: {status.holder} was running, last seen {status.heartbeat}; start it again to resume"
         return "created, nothing done yet" if condition == "created" and status is None else condition
@@ -263,74 +326,140 @@ class ResultDirectory:
 
     def chain(self) -> list[Link]:
         """All sources, and their sources, depth first."""
-        return list(follow_sources(self.lineage.sources, (str(Path(self.name).resolve()),)))
+        return list(follow_sources(self.lineage.sources, str(Path(self.name).resolve())))
 
     def inventory(self) -> dict[str, FileRecord]:
         """The records of all files of a finished result."""
-        expected = FileRecord.from_json(self.store.attributes().values[FINISHED]["inventory"])
-        document = json.loads(bytes(map_checked(self.store, INVENTORY, expected)))
-        return {path: FileRecord.from_json(record) for path, record in document.items()}
+        return read_list(self.store, INVENTORY, self.finish.inventory)
 
-    def load_model(self) -> Snapshot:
+    @property
+    def finish(self) -> "Finish":
+        """What a finished result was committed with."""
+        return check_record(Finish, self.store.attributes().values[FINISHED], self._attribute(FINISHED))
+
+    def load_model(self, epoch: Epoch = "last") -> Snapshot:
         """The final model; of an unfinished directory, the newest good snapshot.
 
+        Args:
+            epoch: "best" loads the state of the best evaluation so far instead.
+
         Raises:
-            NotAResult: There is neither.
+            NotAResult: There is neither, or no best.
         """
+        if self.kind in WITHOUT_MODEL:
+            raise self.is_not("model")
+        if epoch == "best":
+            return self._load_best()
         if self.is_finished:
-            finished = self.store.attributes().values[FINISHED]
             inventory = self.inventory()
             if "model/state.json" not in inventory:
-                raise NotAResult(f"{self.name} is a finished {self.lineage.kind} and has no model")
-            return Snapshot(0, read_state(self.store, "model", inventory), finished["position"], inventory)
+                raise NotAResult(f"{self.name} is finished and has no model")
+            return Snapshot(0, read_state(self.store, "model", inventory), self.finish.position, FileList(inventory))
         problems = []
         names = committed_snapshots(self.store)
         for name in names:
             try:
                 return read_snapshot(self.store, name)
-            except CorruptData as error:
+            except SamovarError as error:
                 problems.append(str(error))
         if self.is_finished or committed_snapshots(self.store) != names:  # it has moved on meanwhile
             return self.load_model()
         raise NotAResult(f"{self.name} has no model yet ({'; '.join(problems) or 'no snapshot'}). Run it first")
 
+    def _load_best(self) -> Snapshot:
+        files: Mapping[str, FileRecord] = self.inventory() if self.is_finished else self.load_model().inventory
+        found = next((path for path in files if path.startswith(f"{BEST}/") and path.endswith(f"/{TREE_FILE}")), None)
+        if found is None:
+            raise NotAResult(
+                f"{self.name} has no best epoch: it was not evaluated twice or more. Load the last, or set "
+                "evaluation.eval_confs and evaluation.every"
+            )
+        tree = read_state(self.store, found.removesuffix(f"/{TREE_FILE}"), files)
+        position = {key: tree["run"][key] for key in ("next_uri", "trained")}
+        return Snapshot(0, tree, position, FileList(files))
 
-def open_directory(path: Path | str) -> ResultDirectory:
+
+def open_directory(path: Path | str, kind: str | None = None) -> ResultDirectory:
     """Open the result directory in a local folder, for reading.
 
+    Args:
+        path: The folder.
+        kind: What it must be, for example "model". None: any result.
+
     Raises:
-        NotAResult: There is no result directory.
+        NotAResult: There is no result directory, or one of another kind.
 
     Example:
         >>> open_directory("models/click").load_model().position
     """
-    folder = Path(path)
+    folder = as_path(path, "the directory")
     result = ResultDirectory(LocalStore(folder))
-    if not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
-        raise NotAResult(f"{folder} {found}; expected a result directory")
+    check_folder(folder, kind or "result directory")
     if not result.is_created:
         raise NotAResult(f"{folder} has no {CONFIG}, so it is not a result directory")
+    if kind is not None and result.kind != kind:
+        raise result.is_not(kind)
     return result
 
 
-def follow_sources(sources: Iterable[Source], above: tuple[str, ...]) -> Iterator[Link]:
-    """Sources and their sources, depth first. `above` are the paths on the way here; the first is the result itself."""
-    depth = len(above) - 1
-    for source in sources:
-        if source.is_raw or source.path in above:
-            yield Link(depth, source, "raw files" if source.is_raw else "circle")
+def check_folder(folder: Path, wanted: str) -> None:
+    """Refuse what cannot be a result: no folder, or the folder of an experiment."""
+    if not folder.exists():
+        hint = suggest_path(folder, is_folder=True)
+        raise NotAResult(f"{folder} does not exist; expected a {wanted}{hint}")
+    if not folder.is_dir():
+        raise NotAResult(f"{folder} is a file; expected a {wanted}")
+    if (folder / EXPERIMENT_CONFIGS / "0.json").exists() and not (folder / CONFIG).exists():
+        part = next((name for name in ("0", *sorted(os.listdir(folder))) if (folder / name / CONFIG).exists()), None)
+        hint = f". Name one of its parts, for example {folder / part}" if part else ""
+        raise NotAResult(f"{folder} is an experiment's folder, not a {wanted}{hint}")
+
+
+def follow_sources(sources: Iterable[Source], top: str) -> Iterator[Link]:
+    """Sources and their sources, depth first. Those of a directory are followed once, however many results share it.
+
+    Args:
+        sources: Of the result at `top`.
+        top: An absolute path.
+    """
+    seen: set[str] = set()
+    above = [top]
+    left = [iter(tuple(sources))]
+    while left:
+        source = next(left[-1], None)
+        if source is None:
+            left.pop()
+            above.pop()
             continue
-        try:
-            origin = open_directory(source.path)
-        except NotAResult:
-            yield Link(depth, source, "missing")
-            continue
-        yield Link(depth, source, _state_of(origin, source), origin)
-        yield from follow_sources(origin.lineage.sources, (*above, source.path))
+        link = _follow(source, len(left) - 1, above)
+        if link.origin is None:
+            yield link
+        elif source.path in seen and link.origin.lineage.sources:
+            yield replace(link, cut="shown above")
+        elif len(left) >= _MAX_CHAIN and link.origin.lineage.sources:
+            yield replace(link, cut="too deep")
+        else:
+            yield link
+            seen.add(source.path)
+            above.append(source.path)
+            left.append(iter(link.origin.lineage.sources))
+
+
+def _follow(source: Source, depth: int, above: Sequence[str]) -> Link:
+    if source.is_raw:
+        return Link(depth, source, "not kept" if is_in_memory(source.path) else "raw files")
+    if source.path in above:
+        return Link(depth, source, "circle")
+    try:
+        origin = open_directory(source.path)
+        return Link(depth, source, _state_of(origin, source), origin)
+    except NotAResult:
+        return Link(depth, source, "missing")
+    except SamovarError:
+        return Link(depth, source, "unreadable")
 
 
 def _state_of(origin: ResultDirectory, source: Source) -> LinkState:
-    if origin.id != source.id:
+    if origin.id != source.id or not origin.lineage:
         return "changed"
     return "live" if origin.is_live else "good" if origin.is_finished else "unfinished"

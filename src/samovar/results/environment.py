@@ -92,7 +92,10 @@ def _git_state(folder: Path) -> dict[str, Any] | None:
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    return {"commit": commit, "changed_files": (_git(folder, "status", "--porcelain") or "").splitlines()}
+    return {
+        "commit": commit,
+        "changed_files": (_git(folder, "status", "--porcelain", "--untracked-files=no") or "").splitlines(),
+    }
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

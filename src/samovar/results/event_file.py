@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from samovar.errors import CorruptData
+from samovar.config.records import as_corrupt
 
 
 def version_record() -> bytes:
@@ -47,14 +47,22 @@ def read_scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
     """The (tag, step, value) of each record that `scalar_record` made, in order."""
     position = 0
     while position < len(data):
-        (length,) = struct.unpack_from("<Q", data, position)
-        event = data[position + 12 : position + 12 + length]
-        (expected,) = struct.unpack_from("<I", data, position + 12 + length)
-        if _masked(event) != expected:
-            raise CorruptData(f"event file: the record at byte {position} is damaged. Restore the file from a copy")
-        position += 16 + length
-        if event[9:10] == b"\x10":
-            yield _parse_scalar(event)
+        with as_corrupt(f"event file, the record at byte {position}"):
+            position, scalar = _read_record(data, position)
+        if scalar is not None:
+            yield scalar
+
+
+def _read_record(data: bytes, position: int) -> tuple[int, tuple[str, int, float] | None]:
+    """Where the next record starts, and the scalar of this one, if it has one."""
+    (length,) = struct.unpack_from("<Q", data, position)
+    if length > len(data) - position - 16:
+        raise ValueError(f"it claims {length} bytes")
+    event = data[position + 12 : position + 12 + length]
+    (expected,) = struct.unpack_from("<I", data, position + 12 + length)
+    if _masked(event) != expected:
+        raise ValueError("wrong checksum")
+    return position + 16 + length, _parse_scalar(event) if event[9:10] == b"\x10" else None
 
 
 def _parse_scalar(event: bytes) -> tuple[str, int, float]:

@@ -12,18 +12,17 @@ attribute `finished` (finish).
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from difflib import unified_diff
-from pathlib import Path
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, Self
 
 from samovar.config import compare, dump_config
-from samovar.errors import Conflict, CorruptData, NotAResult, Stopped
-from samovar.results.artifacts import Artifacts
+from samovar.errors import Conflict, CorruptData, LeaseLost, NotAResult, SamovarError, Stopped
+from samovar.results.artifacts import BEST, ROOTS, Artifacts
 from samovar.results.checked import CheckedWriter, FileRecord, write_checked
+from samovar.results.code import diff_code, find_changed_files
 from samovar.results.directory import (
     ALL_FILES,
     CONFIG,
@@ -31,21 +30,25 @@ from samovar.results.directory import (
     EXTERNAL,
     FINISHED,
     INVENTORY,
-    LINEAGE,
     PARAMS,
     SCRIPT,
-    Lineage,
+    SIGNATURE,
+    START,
+    STATUS,
     ResultDirectory,
-    Source,
     State,
     Status,
-    digest,
 )
 from samovar.results.environment import capture_environment, changed_environment
+from samovar.results.inventory import FileList
+from samovar.results.lineage import LINEAGE, digest
+from samovar.results.plan import ResultPlan
+from samovar.results.snapshot import ATTRIBUTE as SNAPSHOTS_ATTRIBUTE
 from samovar.results.snapshot import (
     SNAPSHOTS,
     Snapshot,
     committed_snapshots,
+    list_files,
     read_snapshot,
     remove_uncommitted,
     write_snapshot,
@@ -53,40 +56,6 @@ from samovar.results.snapshot import (
 from samovar.results.state import write_state
 from samovar.store import Lease, take_lease, write_file
 from samovar.store.lease import HEARTBEAT_SECONDS
-
-_MOST_DIFF_LINES = 20
-
-
-@dataclass(frozen=True)
-class ResultPlan:
-    """What a directory is to contain.
-
-    Example:
-        >>> plan = ResultPlan("model", config, script=Path("model.py").read_bytes())
-    """
-
-    kind: str
-    config: Mapping[str, Any]
-    """The effective config, after all overrides."""
-    script: bytes | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    """Other code and data that the script uses; copied to all_files."""
-    sources: Sequence[Source] = ()
-    init_from: ResultDirectory | None = None
-    """A model to start from when there is no snapshot yet."""
-    code_folder: Path | None = None
-    """The folder of the script, for its git state."""
-
-    @property
-    def code_files(self) -> dict[str, bytes]:
-        """The script and its files, as the directory keeps them."""
-        script = {} if self.script is None else {SCRIPT: self.script}
-        return {**script, **{f"{ALL_FILES}/{name}": data for name, data in self.files.items()}}
-
-    @property
-    def lineage(self) -> Lineage:
-        code = {name: digest(data) for name, data in self.code_files.items()}
-        return Lineage(self.kind, tuple(self.sources), code)
 
 
 class OpenResult:
@@ -103,12 +72,18 @@ class OpenResult:
         self._status = Status("created", plan.kind)
         self._status_lock = threading.Lock()
         self._is_restored = False
+        self._is_forgotten = False
         self._bad_snapshots: set[str] = set()
 
     @property
     def is_finished(self) -> bool:
         """Whether the result existed before: there is nothing to do, and nothing can be written."""
         return self._lease is None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the lease: in the names of files that only one holder may ever write."""
+        return self._require_lease().epoch
 
     def restore(self) -> Snapshot | None:
         """Roll the directory back to the newest good snapshot, or to the start if there is none.
@@ -121,34 +96,42 @@ class OpenResult:
         """
         self._require_lease()
         damaged = []
-        for name in committed_snapshots(self._store):
+        names = committed_snapshots(self._store)
+        for number, name in enumerate(names):
             try:
                 snapshot = read_snapshot(self._store, name)
-                self._artifacts.roll_back(snapshot.inventory)
-            except CorruptData as error:
+                lost = self._artifacts.roll_back(snapshot.files, list_files(self._store, names[number + 1 :]))
+            except LeaseLost:
+                raise
+            except SamovarError as error:
                 damaged.append(f"snapshot {name.number} is damaged: {error}")
                 self._bad_snapshots.add(name.name)
                 continue
             self.notes += [f"{problem}; resuming from snapshot {snapshot.number}" for problem in damaged]
+            self.notes += [f"{problem}; its lines are lost, and no result depends on them" for problem in lost]
             self._is_restored = True
             self._update_status(position=snapshot.position)
             return snapshot
         if damaged:
-            raise CorruptData(f"{self.directory.name} has no usable snapshot: {'; '.join(damaged)}")
-        self._artifacts.roll_back({})
+            raise CorruptData(
+                f"{self.directory.name} has no usable snapshot: {'; '.join(damaged)}. Without a copy, start again in a "
+                "new directory"
+            )
+        self._artifacts.roll_back(FileList())
         self._is_restored = True
         return self._plan.init_from.load_model() if self._plan.init_from is not None else None
 
     def is_code_new_at(self, position: Any) -> bool:
         """Whether new code was accepted after the snapshot at this position, and no snapshot was taken since."""
-        changes = self._store.attributes().values.get("script_changes", [])
-        return bool(changes) and changes[-1]["position"] == position
+        changes = self.directory.code_changes
+        return bool(changes) and changes[-1].position == position
 
     def save(self, tree: object, position: Any) -> None:
         """Commit a snapshot of the state and of every file so far."""
         lease = self._require_restored()
         self._artifacts.seal()
-        write_snapshot(self._store, lease, tree, position, self._artifacts.inventory, self._bad_snapshots)
+        write_snapshot(self._store, lease, tree, position, self._artifacts.files, self._bad_snapshots)
+        self._artifacts.remove_dropped()
         self._update_status(position=position)
 
     def check(self) -> None:
@@ -182,6 +165,21 @@ class OpenResult:
         with self._artifacts.create_in_background(path) as writer:
             yield writer
 
+    def write_state(self, prefix: str, tree: object) -> None:
+        """Write a state such as `best/…`. The next snapshot commits it."""
+        for path, record in write_state(self._store, prefix, tree, self._require_restored().check).items():
+            self._artifacts.files.add(path, record)
+
+    def copy(self, old: str, new: str) -> None:
+        """Copy a file that `create` or `write_state` wrote, if there is one of that name."""
+        self._require_restored()
+        self._artifacts.copy(old, new)
+
+    def drop(self, path: str) -> None:
+        """Take such a file out of the result. It is removed when no snapshot needs it."""
+        self._require_restored()
+        self._artifacts.drop(path)
+
     def commit(self, **values: Any) -> None:
         """Set attributes of the directory, fenced by the lease; for stages with their own commits."""
         self._require_restored().commit(**values)
@@ -190,6 +188,16 @@ class OpenResult:
         """Write `params.json`, the ledger of parameters that were read."""
         self._require_lease()
         write_file(self._store, PARAMS, dump_config(ledger).encode())
+
+    def write_signature(self, signature: bytes) -> None:
+        """Write `signature.json`: what turns raw rows into the model's inputs."""
+        self._require_lease()
+        write_file(self._store, SIGNATURE, signature)
+
+    def write_start(self, start: bytes) -> None:
+        """Write `start.json`: what a model started from."""
+        self._require_lease()
+        write_file(self._store, START, start)
 
     def finish(self, tree: object | None, position: Any, files: Mapping[str, FileRecord] | None = None) -> None:
         """Write the final model and commit the result. Nothing can be written after it.
@@ -202,7 +210,7 @@ class OpenResult:
         lease = self._require_restored()
         self._artifacts.join()
         model = write_state(self._store, "model", tree, lease.check) if tree is not None else {}
-        inventory = {**self._artifacts.inventory, **model, **(files or {}), **self._origin_records()}
+        inventory = {**self._artifacts.files.files, **model, **(files or {}), **self._origin_records()}
         text = json.dumps({path: asdict(record) for path, record in sorted(inventory.items())}, indent=1)
         record = write_checked(self._store, INVENTORY, text.encode(), lease.check)
         lease.commit(**{FINISHED: {"inventory": asdict(record), "position": position}})
@@ -212,12 +220,18 @@ class OpenResult:
 
     def _origin_records(self) -> dict[str, FileRecord]:
         """The records of what the result is made from: config, code, environment, ledger."""
-        changes = range(1, len(self._store.attributes().values.get("script_changes", [])) + 1)
+        changes = range(1, len(self.directory.code_changes) + 1)
         scripts = [SCRIPT, *(_archive_name(SCRIPT, number) for number in changes)]
         folders = [ALL_FILES, *(f"{ALL_FILES}.{number}" for number in changes)]
-        names = [CONFIG, ENVIRONMENT, LINEAGE, PARAMS, *scripts, *folders]
+        names = [CONFIG, ENVIRONMENT, LINEAGE, PARAMS, SIGNATURE, START, *scripts, *folders]
         paths = [entry.path for name in names for entry in self._store.list(name)]
         return {path: FileRecord.of(self._store.read(path)) for path in paths}
+
+    def forget(self) -> None:
+        """Leave no result behind: when the `with` block ends, remove what was made. For a run that failed before its
+        first step, so that a corrected config can use the directory."""
+        self._require_lease()
+        self._is_forgotten = True
 
     # The beginning and the end
 
@@ -244,11 +258,12 @@ class OpenResult:
 
     def _check_script(self, accept_script: bool) -> None:
         old, new = dict(self.directory.code), dict(self._plan.lineage.code)
-        changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        changed = find_changed_files(self.directory, self._plan.code_files)
         if changed and not accept_script:
+            difference = diff_code(self.directory, self._plan.code_files)
             raise Conflict(
                 f"{self.directory.name}: {', '.join(changed)} changed since this run started. Restore the old code, "
-                "use a new directory, or continue with --accept-script"
+                f"use a new directory, or continue with --accept-script{difference}"
             )
         if changed:
             self._accept_script(old, new, changed)
@@ -260,7 +275,7 @@ class OpenResult:
                 self._store.remove(entry.path)
 
     def _accept_script(self, old: dict[str, str], new: dict[str, str], changed: list[str]) -> None:
-        changes = list(self._store.attributes().values.get("script_changes", []))
+        changes = [asdict(change) for change in self.directory.code_changes]
         number = len(changes) + 1
         for name in changed:
             if name in old:
@@ -274,7 +289,7 @@ class OpenResult:
     def _newest_position(self) -> Any:
         """The position of the newest good snapshot; None before the first."""
         for name in committed_snapshots(self._store):
-            with suppress(CorruptData):
+            with suppress(SamovarError):
                 return read_snapshot(self._store, name).position
         return None
 
@@ -295,12 +310,24 @@ class OpenResult:
         self._artifacts.close()
         self._lease.stop_beating()
         try:
-            if not self.directory.is_finished:
+            if self._is_forgotten:
+                self._remove_all()
+            elif not self.directory.is_finished:
                 is_stop = error is None or isinstance(error, Stopped | KeyboardInterrupt)
                 self._record_end("stopped", None) if is_stop else self._record_end("failed", error)
         finally:
             self._lease.release()
             self._lease = None
+
+    def _remove_all(self) -> None:
+        """The store's own folder stays: its epoch keeps late writers out."""
+        lease = self._require_lease()
+        self._store.remove(CONFIG)  # first: without it the directory counts as empty
+        lease.commit(**{SNAPSHOTS_ATTRIBUTE: [], "script_changes": []})
+        for name in (LINEAGE, ENVIRONMENT, PARAMS, SIGNATURE, START, SCRIPT, STATUS):
+            self._store.remove(name)
+        for name in (ALL_FILES, SNAPSHOTS, *ROOTS):
+            self._store.remove_tree(name)
 
     def _record_end(self, state: State, error: BaseException | None) -> None:
         described = None
@@ -381,38 +408,39 @@ def begin(
 
 def _finished(directory: ResultDirectory, plan: ResultPlan) -> OpenResult:
     result = OpenResult(directory, plan, None)
-    result.notes = [*_describe_new_script(directory, plan), *_check_config(directory, plan)]
+    result.notes = [*_describe_new_code(directory, plan), *_check_config(directory, plan)]
     if _was_killed_after_finish(directory):
         with take_lease(directory.store) as lease:
             directory.store.sweep()
             _clean_after_finish(directory, directory.inventory())
-            position = directory.store.attributes().values[FINISHED]["position"]
-            Status("finished", plan.kind, lease.holder, position=position).write(directory.store)
+            Status("finished", plan.kind, lease.holder, position=directory.finish.position).write(directory.store)
     return result
 
 
-def _describe_new_script(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
-    """A note, if the script is not the one that made the finished result."""
-    if plan.script is None or directory.store.size(SCRIPT) is None:
-        return []
-    old, new = (code.decode(errors="replace").splitlines() for code in (directory.store.read(SCRIPT), plan.script))
-    lines = [line for line in unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++"))]
-    if not lines:
-        return []
-    shown = "\n".join(f"  {line}" for line in lines[:_MOST_DIFF_LINES])
-    rest = f"\n  … {len(lines) - _MOST_DIFF_LINES} more lines" if len(lines) > _MOST_DIFF_LINES else ""
-    return [f"the script has changed since this result was made, and the result is not made again:\n{shown}{rest}"]
+def _describe_new_code(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
+    """A note, if the code is not what made the finished result."""
+    changes = diff_code(directory, plan.code_files) if plan.code_files else ""
+    return (
+        [f"the code has changed since this result was made, and the result is not made again{changes}"]
+        if changes
+        else []
+    )
 
 
 def _was_killed_after_finish(directory: ResultDirectory) -> bool:
     status, lease = directory.status, directory.lease
     says_finished = status is not None and status.state == "finished"
-    return not lease.is_held and (lease.holder is not None or not says_finished)
+    has_late_files = bool(directory.store.list(SNAPSHOTS))  # of a process that was replaced
+    return not lease.is_held and (lease.holder is not None or not says_finished or has_late_files)
 
 
 def _clean_after_finish(directory: ResultDirectory, inventory: Mapping[str, FileRecord]) -> None:
-    """Remove what only an unfinished run needs: snapshots and segments of logs."""
+    """Remove what only an unfinished run needs: snapshots, segments of logs, and predictions and states of epochs that
+    are neither the last nor the best."""
     directory.store.remove_tree(SNAPSHOTS)
+    for entry in (*directory.store.list("evaluation"), *directory.store.list(BEST)):
+        if entry.path not in inventory:
+            directory.store.remove(entry.path)
     for folder in sorted({entry.path.rpartition("/")[0] for entry in directory.store.list("logs")} - {"logs"}):
         if not any(path.startswith(f"{folder}/") for path in inventory):
             directory.store.remove_tree(folder)
@@ -436,6 +464,8 @@ def _refuse_foreign(directory: ResultDirectory) -> None:
 
 def _check_config(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
     old, new = directory.lineage, plan.lineage
+    if old.kind != new.kind:
+        raise Conflict(f"{directory.name} is {directory.describe_kind()}. Use another directory")
     found = compare(directory.config, plan.config, old.inputs, new.inputs, new.kind)
     if found.conflicts.rows:
         is_bare = not (directory.is_finished or directory.is_live or committed_snapshots(directory.store))

@@ -22,8 +22,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from samovar.config.records import as_corrupt, read_object
 from samovar.errors import BadInput, CorruptData, NotAResult
-from samovar.results.arrays import Array, ArraysFile, as_array, write_arrays
+from samovar.results.arrays import Array, ArraysFile, StreamedState, as_array, write_arrays
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.store import Fence, Store
 from samovar.store.disk import Disk, publish
@@ -53,25 +54,31 @@ def write_state(store: Store, prefix: str, tree: object, fence: Fence | None = N
 def read_state(store: Store, prefix: str, files: Mapping[str, FileRecord]) -> Any:
     """Read a tree and verify every byte. Its arrays are private memory maps of the file."""
     path = f"{prefix}/{TREE_FILE}"
-    document = json.loads(bytes(map_checked(store, path, files[path])))
-    if document["format"] != STATE_FORMAT:
-        raise CorruptData(
-            f"{path} has format {document['format']}, but this version of Samovar reads {STATE_FORMAT}. Use the "
-            "one that wrote it"
-        )
-    path = f"{prefix}/{ARRAYS_FILE}"
-    arrays = ArraysFile(map_checked(store, path, files[path]))
-    return decode_tree(
-        document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
-    )
+    where = f"{store.name}/{prefix}"
+    with as_corrupt(f"{where}/{TREE_FILE}"):
+        data = map_checked(store, path, files[path])
+        document = read_object(data, f"{where}/{TREE_FILE}", max_bytes=len(data))
+        if document["format"] != STATE_FORMAT:
+            raise CorruptData(
+                f"{path} has format {document['format']}, but this version of Samovar reads {STATE_FORMAT}. Use the "
+                "one that wrote it"
+            )
+        path = f"{prefix}/{ARRAYS_FILE}"
+        arrays = ArraysFile(map_checked(store, path, files[path]), f"{where}/{ARRAYS_FILE}")
+        return decode_tree(document["tree"], arrays.load)
 
 
 def save_tree(path: Path, tree: object, disk: Disk | None = None) -> None:
     """Write a state tree as one file. An existing file is replaced in one step; a kill leaves the old one."""
+    with publish(path, disk, verb="save") as file:
+        write_tree(file, tree)
+
+
+def write_tree(file: Any, tree: object) -> None:
+    """Write a state tree into an open file."""
     node, arrays = encode_tree(tree)
     text = json.dumps({"format": FILE_FORMAT, "tree": node}, allow_nan=False)
-    with publish(path, disk, verb="save") as file:
-        write_arrays(file, arrays, {TREE_KEY: text})
+    write_arrays(file, arrays, {TREE_KEY: text})
 
 
 def load_tree(path: Path) -> Any:
@@ -79,14 +86,14 @@ def load_tree(path: Path) -> Any:
     if not path.is_file():
         raise NotAResult(f"{path}: no such file")
     try:
-        arrays = ArraysFile(memoryview(bytearray(path.read_bytes())))
-        document = json.loads(arrays.metadata[TREE_KEY])
-        form = document["format"]
-        if form == FILE_FORMAT:
-            return decode_tree(
-                document["tree"], lambda node: arrays.load(node["$array"], node["kind"], node["dtype"], node["shape"])
-            )
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        with as_corrupt(str(path)):
+            arrays = ArraysFile(memoryview(bytearray(path.read_bytes())), str(path))
+            text = arrays.metadata[TREE_KEY].encode()
+            document = read_object(text, str(path), max_bytes=len(text))
+            form = document["format"]
+            if form == FILE_FORMAT:
+                return decode_tree(document["tree"], arrays.load)
+    except CorruptData as error:
         raise NotAResult(f"{path} was not saved by Samovar, or is damaged ({error})") from error
     raise NotAResult(f"{path} has format {form}, but this version of Samovar reads {FILE_FORMAT}. Use a newer one")
 
@@ -154,7 +161,8 @@ class _Encoder:
 
 
 def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> Any:
-    """Rebuild a tree from its JSON; `load_array` returns the array of a node."""
+    """Rebuild a tree from its JSON; `load_array` returns the array of a node. A damaged tree can raise anything that a
+    conversion raises: see `as_corrupt`."""
     if isinstance(node, list):
         return [decode_tree(item, load_array) for item in node]
     if not isinstance(node, dict):
@@ -189,7 +197,7 @@ def _decode_scalar(content: list[str]) -> object:
     return np.frombuffer(bytes.fromhex(data), dtype=np.dtype(dtype))[0]
 
 
-_EXACT = (dict, OrderedDict, Counter, list, tuple, set, frozenset)
+_EXACT = (dict, StreamedState, OrderedDict, Counter, list, tuple, set, frozenset)
 _CONTAINERS: dict[str, Callable[[Any], object]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
 _SCALARS: dict[str, Callable[[Any], object]] = {
     "$float": float,
