@@ -7,18 +7,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from samovar.store import Store, take_lease
-from samovar.tables import (
-    ColumnSchema,
-    Compression,
-    Ids,
-    Manifest,
-    Minibatch,
-    TableSchema,
-    commit_manifest,
-    open_table,
-    write_segment,
-)
+from samovar.tables import ColumnSchema, Ids, TableSchema, open_table
+from samovar.tables.cell import Compression
+from samovar.tables.manifest import Manifest, commit_manifest
+from samovar.tables.schema import Minibatch
 from samovar.tables.table import Table
+from samovar.tables.writer import write_segment
 
 SCHEMA = TableSchema(
     (

@@ -11,11 +11,12 @@ from tests.tables.making import add_version
 import samovar
 from samovar import tables
 from samovar.store import LocalStore, MemoryStore
-from samovar.tables import ColumnSchema, Ids, Minibatch, TableSchema
+from samovar.tables import ColumnSchema, Ids, TableSchema, cell, merge, writer
+from samovar.tables.schema import Minibatch
 
 COLUMNS = (ColumnSchema("user", "categorical", 1, "uint64"), ColumnSchema("clicked", "real", 1, "double"))
-NAMES = ["Bag", "Compression", "MinibatchRecord", "ReadOptions", "Record", "Table", "TableReader", "open_table"]
-NAMES += ["read_merged", "write_segment"]
+NAMES = ["Bag", "MinibatchRecord", "ReadOptions", "Record", "Table", "TableReader", "open_table"]
+INNER = {"Compression": cell.Compression, "read_merged": merge.read_merged, "write_segment": writer.write_segment}
 
 
 def make_clicks(folder: Path, columns: tuple[ColumnSchema, ...] = COLUMNS) -> None:
@@ -33,13 +34,14 @@ def make_clicks(folder: Path, columns: tuple[ColumnSchema, ...] = COLUMNS) -> No
     add_version(LocalStore(folder), minibatches, TableSchema(columns))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *INNER])
 def test_the_example_of_a_public_name_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("clicks", "shows"):
         make_clicks(tmp_path / folder)
     monkeypatch.chdir(tmp_path)
-    names = {each: getattr(tables, each) for each in tables.__all__}
-    found = doctest.DocTestFinder().find(getattr(tables, name), name, globs={
+    public = {each: getattr(tables, each) for each in tables.__all__}
+    names = {**public, **INNER, "Minibatch": Minibatch, "Part": merge.Part}
+    found = doctest.DocTestFinder().find(names[name], name, globs={
         **names, "MemoryStore": MemoryStore, "np": np, "samovar": samovar, "torch": torch,
     })  # fmt: skip
     examples = [each for each in found if each.examples]

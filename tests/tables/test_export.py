@@ -1,3 +1,5 @@
+import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.tables.making import add_version
 
-from samovar.errors import AlreadyExists, CorruptData, StoreError
+from samovar.errors import AlreadyExists, BadInput, CorruptData, StoreError
 from samovar.store import MemoryStore
-from samovar.tables import ColumnSchema, Ids, Minibatch, Table, TableSchema
+from samovar.tables import ColumnSchema, Ids, Table, TableSchema
 from samovar.tables.export import export_rows
+from samovar.tables.schema import Minibatch
 
 
 def ids(*numbers: int) -> np.ndarray:
@@ -68,6 +71,20 @@ def test_a_table_turns_back_into_ordinary_rows(tmp_path: Path, table: Table) -> 
     assert [str(hour) for hour in found["_hour"].to_pylist()] == ["1970-01-01 01:00:00+00:00"] * 6
     for name, values in EXPECTED.items():
         assert found[name].to_pylist() == values * 2, name
+
+
+def test_the_suffix_names_the_format(tmp_path: Path, table: Table) -> None:
+    for name in ("rows.parquet", "rows.arrow", "rows.csv"):
+        assert export_rows(table, tmp_path / name) == 6
+    rows = pq.read_table(tmp_path / "rows.parquet")
+    assert pa.ipc.open_file(tmp_path / "rows.arrow").read_all().equals(rows)
+    with (tmp_path / "rows.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert [row["single"] for row in found[:3]] == [str(2**64 - 1), "", "5"]
+    assert [json.loads(row["nested"]) for row in found] == EXPECTED["nested"] * 2
+    assert [row["key"] for row in found[:3]] == ["a", "", "c"]
+    with pytest.raises(BadInput, match=r"rows.xlsx: the name must end with .parquet, .csv or .arrow"):
+        export_rows(table, tmp_path / "rows.xlsx")
 
 
 def test_an_export_overwrites_nothing(tmp_path: Path, table: Table) -> None:

@@ -7,7 +7,9 @@ from tests.tables.test_table import plain
 
 from samovar.errors import BadInput
 from samovar.store import MemoryStore
-from samovar.tables import Minibatch, Part, Record, Table, TableSchema, read_merged
+from samovar.tables import Record, Table, TableSchema
+from samovar.tables.merge import Part, read_merged
+from samovar.tables.schema import Minibatch
 
 HOUR = 3600
 

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,11 @@ import samovar
 from samovar.errors import BadInput, Conflict, CorruptData, NotAResult, UnknownColumn
 from samovar.native import hash_bytes
 from samovar.store import LocalStore, MemoryStore, Store, write_file
-from samovar.tables import Bag, ColumnSchema, Ids, Minibatch, Record, TableSchema, open_table
-from samovar.tables import table as table_module
+from samovar.tables import Bag, ColumnSchema, Ids, Record, TableSchema, open_table
+from samovar.tables import files as table_files
 from samovar.tables import writer as table_writer
 from samovar.tables.reader import ReaderState, ReadOptions, ReadPlan
+from samovar.tables.schema import Minibatch
 from samovar.testing.store import CountingStore
 
 
@@ -137,10 +139,10 @@ import gc
 import faulthandler
 from samovar.tables import ReadOptions, open_table
 
-faulthandler.dump_traceback_later(60, exit=True)
 table = open_table({str(tmp_path)!r})
 gc.set_threshold(7, 2, 2)
 for _ in range(1500):
+    faulthandler.dump_traceback_later(60, exit=True)  # each round: all of them together depend on the machine
     abandoned = table.read(["price"], options=ReadOptions(max_cache_size=3000))
     next(abandoned)
     cycle = [abandoned]
@@ -190,14 +192,21 @@ def test_an_append_is_a_new_version_and_a_reader_keeps_the_old_one(store: Store)
     next(reader)
     new = add_version(store, [make_minibatch(number, hour=3600) for number in range(5, 12)])
     assert len(list(reader)) == 4
-    assert (old.version, old.num_minibatches, new.version, new.num_minibatches, old.versions) == (1, 5, 2, 12, [1, 2])
+    assert (old.version, old.num_minibatches, new.version, new.num_minibatches, list(old.versions)) == (
+        1,
+        5,
+        2,
+        12,
+        [1, 2],
+    )
     assert [plain(record) for record in new.read()] == [
         expected(make_minibatch(number, hour=0 if number < 5 else 3600), number) for number in range(12)
     ]
     assert new.hours == {0: range(5), 3600: range(5, 12)}
     assert open_table(store, version=1).num_minibatches == 5
     assert (
-        json.loads(store.read("manifest/000002.json"))["segment"]["files"][0]["path"] == "segments/000002/0000.parquet"
+        json.loads(store.read("manifest/000002.e0.json"))["segment"]["files"][0]["path"]
+        == "segments/000002/0000.parquet"
     )
 
 
@@ -208,19 +217,19 @@ def test_a_position_is_valid_in_the_same_table_or_one_that_grew_and_nowhere_else
         first = [plain(next(reader)) for _ in range(3)]
         state = ReaderState.from_json(json.loads(json.dumps(reader.state.to_json())))
     new = add_version(store, [make_minibatch(number, hour=3600) for number in range(5, 9)])
-    rest = [plain(record) for record in new.read(columns, start=new.position_of(state, columns))]
+    rest = [plain(record) for record in new.read(columns, start=new.select(columns).position_of(state))]
     assert first + rest == [plain(record) for record in new.read(columns)]
     with new.read(columns) as reader, pytest.raises(Conflict, match="of version 2, this is 1"):
-        old.position_of(reader.state, columns)
+        old.select(columns).position_of(reader.state)
     with pytest.raises(Conflict, match="with columns price, words, not price"):
-        old.position_of(state, ["price"])
+        old.select(["price"]).position_of(state)
     with pytest.raises(Conflict, match="of table another, this is a table"):
-        old.position_of(replace(state, table_id="another"), columns)
+        old.select(columns).position_of(replace(state, table_id="another"))
 
 
 def test_a_manifest_that_was_not_committed_does_not_count(store: Store) -> None:
     add_version(store, [make_minibatch(1)])
-    write_file(store, "manifest/000002.json", b"left by a brewer that lost its lease")
+    write_file(store, "manifest/000002.e1.json", b"left by a brewer that lost its lease")
     assert open_table(store).version == 1
     assert add_version(store, [make_minibatch(2, hour=3600)]).version == 2
 
@@ -330,21 +339,22 @@ def test_a_newer_format_a_missing_version_and_a_missing_table_are_reported(tmp_p
     store = LocalStore(tmp_path)
     for hour in (0, 3600):
         add_version(store, [make_minibatch(1, hour=hour)])
-    newest = tmp_path / "manifest" / "000002.json"
-    newest.write_text(newest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(CorruptData, match=r"000002.json: table format 2 is not supported, this Samovar reads 1"):
-        open_table(tmp_path)
+    newest = tmp_path / "manifest" / "000002.e0.json"
+    for number, maker in ((1, "Samovar 0.1"), (2, "a Samovar before 0.2"), (4, "a newer Samovar")):
+        newest.write_text(re.sub('"format": .', f'"format": {number}', newest.read_text()))
+        with pytest.raises(CorruptData, match=rf"000002.e0.json: was made by {maker} in table format {number}, this"):
+            open_table(tmp_path)
     newest.write_text("{")
-    with pytest.raises(CorruptData, match=r"000002.json: not a valid manifest"):
+    with pytest.raises(CorruptData, match=r"000002.e0.json is damaged"):
         open_table(tmp_path)
     with pytest.raises(BadInput, match="has versions 1 to 2, got 7"):
         open_table(tmp_path, version=7)
-    (tmp_path / "manifest" / "000001.json").unlink()
-    with pytest.raises(CorruptData, match=r"000001.json: the manifest is missing"):
+    (tmp_path / "manifest" / "000001.e0.json").unlink()
+    with pytest.raises(CorruptData, match=r"000001.e0.json: the manifest is missing"):
         open_table(tmp_path)
     with pytest.raises(NotAResult, match="none that was brewed to the end"):
         open_table(tmp_path / "segments")
-    with pytest.raises(NotAResult, match="no tensor table there"):
+    with pytest.raises(NotAResult, match="none does not exist; expected a table"):
         open_table(tmp_path / "none")
 
 
@@ -397,7 +407,7 @@ def test_a_small_cell_that_claims_gigabytes_is_damaged_and_takes_no_memory(tmp_p
     payload = bytes(data[offset + 56 + padding : offset + size])
     head[48:56].view(np.uint64)[0] = hash_bytes(payload, seed)
     path.write_bytes(data)
-    with pytest.raises(CorruptData, match=r"minibatch 5, column 'price': its cell (claims more memory|is cut)"):
+    with pytest.raises(CorruptData, match=r"minibatch 5, column 'price': its cell has 1073741824 examples"):
         list(table.read(["price"]))
 
 
@@ -405,8 +415,10 @@ def test_a_minibatch_that_claims_more_memory_than_the_limit_is_damaged(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make_table(store, 5)
-    monkeypatch.setattr(table_module, "MAX_MINIBATCH_MEMORY", 1000)
-    with pytest.raises(CorruptData, match=r"minibatch 1 claims [\d,]+ bytes of memory, more than the limit of 1,000"):
+    monkeypatch.setattr(table_files, "MAX_MINIBATCH_MEMORY", 1000)
+    with pytest.raises(
+        CorruptData, match=r"minibatch [13] of the file claims [\d,]+ bytes of memory, more than the limit of 1,000"
+    ):
         list(table.read())
 
 

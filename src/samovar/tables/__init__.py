@@ -3,65 +3,47 @@
 Names are imported on use: writing a table needs no torch.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from samovar.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from samovar.tables.cell import Compression
-    from samovar.tables.manifest import Manifest, Segment, commit_manifest, read_manifests
-    from samovar.tables.merge import Part, read_merged
+    from samovar.tables.export import export_rows
+    from samovar.tables.keys import plain_values
     from samovar.tables.reader import ReadOptions, TableReader
     from samovar.tables.record import Bag, MinibatchRecord, Record
-    from samovar.tables.schema import ColumnSchema, Ids, Minibatch, TableSchema
+    from samovar.tables.schema import ColumnSchema, Ids, TableSchema
     from samovar.tables.table import Table, open_table
-    from samovar.tables.writer import write_segment
-
-_MODULES = {
-    "Bag": "record",
-    "ColumnSchema": "schema",
-    "Compression": "cell",
-    "Ids": "schema",
-    "Manifest": "manifest",
-    "Minibatch": "schema",
-    "MinibatchRecord": "record",
-    "Part": "merge",
-    "ReadOptions": "reader",
-    "Record": "record",
-    "Segment": "manifest",
-    "Table": "table",
-    "TableReader": "reader",
-    "TableSchema": "schema",
-    "commit_manifest": "manifest",
-    "open_table": "table",
-    "read_manifests": "manifest",
-    "read_merged": "merge",
-    "write_segment": "writer",
-}
 
 __all__ = [
     "Bag",
     "ColumnSchema",
-    "Compression",
     "Ids",
-    "Manifest",
-    "Minibatch",
     "MinibatchRecord",
-    "Part",
     "ReadOptions",
     "Record",
-    "Segment",
     "Table",
     "TableReader",
     "TableSchema",
-    "commit_manifest",
+    "export_rows",
     "open_table",
-    "read_manifests",
-    "read_merged",
-    "write_segment",
+    "plain_values",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'samovar.tables' has no attribute {name!r}. Available: {', '.join(__all__)}")
-    return getattr(importlib.import_module(f"samovar.tables.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Bag": "record:Bag",
+        "ColumnSchema": "schema:ColumnSchema",
+        "Ids": "schema:Ids",
+        "MinibatchRecord": "record:MinibatchRecord",
+        "ReadOptions": "reader:ReadOptions",
+        "Record": "record:Record",
+        "Table": "table:Table",
+        "TableReader": "reader:TableReader",
+        "TableSchema": "schema:TableSchema",
+        "export_rows": "export:export_rows",
+        "open_table": "table:open_table",
+        "plain_values": "keys:plain_values",
+    },
+)

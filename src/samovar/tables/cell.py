@@ -3,21 +3,22 @@
 Here is the writing side and what can be read from a header; `native.MinibatchDecoder` decodes. Knows no files.
 """
 
-import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from samovar import native
 from samovar.errors import BadInput, ConfigError
+from samovar.tables.keys import KeyType, key_type
 from samovar.tables.schema import ColumnSchema, Ids, Value
 
 HEADER_BYTES = 56
 ALIGNMENT = 8
-DENSE, PLAIN_IDS, DISTINCT_IDS, OPAQUE = range(4)
+DENSE, PLAIN_IDS, DISTINCT_IDS, KEYS = range(4)
+_KINDS = {"categorical": 0, "real": 1, "key": 2}
 _PADDING_AT = 10
 _DEFAULT_LEVEL = {"zstd": 5, "lz4": 0, "none": 0}
 
@@ -55,28 +56,39 @@ def encode_cell(column: ColumnSchema, value: Value, compression: Compression) ->
         if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.ndim != column.rank:
             raise _wrong_value(column, value, f"a float32 array of rank {column.rank}")
         return native.encode_dense(value, compression.codec, compression.level)
-    if not isinstance(value, pa.Array):
-        raise _wrong_value(column, value, "an Arrow array")
-    return native.encode_opaque(_key_bytes(value), compression.codec, compression.level)
+    keys = key_type(column.source_type)
+    if not isinstance(value, pa.Array) or value.type != keys.type:
+        raise _wrong_value(column, value, f"an Arrow array of {keys.type}")
+    stored = keys.to_bytes(value)
+    try:
+        return native.encode_keys(
+            stored.raw, keys.values, keys.width, stored.has_nulls, len(value), stored.num_bytes,
+            compression.codec, compression.level,
+        )  # fmt: skip
+    except ValueError as error:
+        raise BadInput(f"column {column.name!r} {error}") from error
+
+
+class CellColumns:
+    """The columns of the cells that are read, as the decoder checks them."""
+
+    def __init__(self, columns: Sequence[ColumnSchema]) -> None:
+        self.names = [column.name for column in columns]
+        self.keys: dict[str, KeyType] = {
+            column.name: key_type(column.source_type) for column in columns if column.kind == "key"
+        }
+        self.specs = np.array([self._spec(column) for column in columns], np.uint32).reshape(-1, 4)
+        """[columns, 4]: kind, rank, and how keys are stored."""
+
+    def _spec(self, column: ColumnSchema) -> tuple[int, int, int, int]:
+        keys = self.keys.get(column.name)
+        return _KINDS[column.kind], column.rank, keys.values if keys else 0, keys.width if keys else 0
 
 
 def _wrong_value(column: ColumnSchema, value: object, expected: str) -> BadInput:
-    found = f"{type(value).__name__} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}".strip()
+    kind = getattr(value, "dtype", getattr(value, "type", ""))
+    found = f"{type(value).__name__} {kind} {getattr(value, 'shape', '')}".strip()
     return BadInput(f"column {column.name!r}: its converter must return {expected}, got {found}")
-
-
-def _key_bytes(array: pa.Array) -> bytes:
-    """The keys of one minibatch as an Arrow IPC stream of one column."""
-    sink = io.BytesIO()
-    batch = pa.record_batch([array], names=["key"])
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
-
-
-def read_keys(data: NDArray[np.uint8]) -> pa.Array:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-        return stream.read_next_batch().column(0)
 
 
 def place_cell(cell: bytes, position: int) -> bytes:
@@ -88,11 +100,11 @@ def place_cell(cell: bytes, position: int) -> bytes:
     return head + bytes(padding) + cell[HEADER_BYTES:]
 
 
-def decoded_bytes(cell: bytes) -> int:
+def decoded_bytes(cell: bytes | bytearray) -> int:
     """The memory that the cell takes when it is read."""
     layout, length_bytes = cell[5], cell[8]
     raw = int.from_bytes(cell[40:48], "little")
-    if layout in (DENSE, OPAQUE):
+    if layout in (DENSE, KEYS):
         return raw
     dims = np.frombuffer(cell, np.uint32, 3, 12)
     num_lengths = int(np.prod(dims[: cell[9]], dtype=np.int64))

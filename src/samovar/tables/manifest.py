@@ -1,23 +1,37 @@
-"""Versions of a table: `manifest/<version>.json`, each naming the one segment that it adds. Knows no cells.
+"""Versions of a table, each a manifest that names the one segment that it adds. Knows no cells.
 
-A version counts once the directory's attribute `version` names it. The attribute is set under the lease, after all
-files are written, so a brewer that lost its lease cannot add a version. A manifest does not repeat earlier segments:
-the table is the chain of all manifests up to a version.
+manifest/000002.e7.json           version 2, written under lease epoch 7
+segments/000002.e7/…              the files that it adds; the manifest lists them without the epoch
+attribute `versions`: [3, 7, …]   the epoch of each version: adding one is the commit
+
+The attribute is set under the lease, after all files are written, so a brewer that lost its lease cannot add a version;
+and what it writes late has names of its own, which the attribute does not lead to. A manifest does not repeat earlier
+segments: the table is the chain of all manifests up to a version.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Self
 
+from pydantic import Field
+
+from samovar.config.records import Checksum, Count, Hour, Size, read_format, read_record
 from samovar.errors import BadInput, CorruptData, NotAResult, NotFound
-from samovar.results.checked import FileRecord
-from samovar.store import Store, write_file
+from samovar.hours import DAY_SECONDS, HOUR_SECONDS, Period
+from samovar.results.checked import FileRecord, StorePath, write_checked
+from samovar.results.directory import VERSIONS, ResultDirectory
+from samovar.store import Fence, Store, read_small
+from samovar.store.lease import with_epoch, without_epoch
 from samovar.tables.schema import TableSchema
 
-FORMAT = 1
+FORMAT = 3
+_MADE_BY = {1: "Samovar 0.1", 2: "a Samovar before 0.2"}
 MANIFESTS = "manifest"
-ATTRIBUTE = "version"
+SEGMENTS = "segments"
+TABLE_ROOTS = (MANIFESTS, SEGMENTS)
+_LEFTOVER = re.compile(rf"((?:{MANIFESTS}|{SEGMENTS})/\d{{6,}}\.e(\d+))[./].+", re.ASCII)
 
 # The fields of the next three classes are JSON keys on disk. There `row` means a row of the Parquet file, that is, one
 # minibatch.
@@ -27,117 +41,172 @@ ATTRIBUTE = "version"
 class FileEntry:
     """A Parquet file of cells. Its index is between the last row group and the footer."""
 
-    path: str
-    size: int
-    checksum: str
-    num_rows: int
-    index_at: int
-    index_checksum: str
+    path: StorePath
+    """With the epoch, where the file is; a manifest has it without."""
+    size: Size
+    checksum: Checksum
+    num_rows: Count
+    index_at: Size
+    index_checksum: Checksum
 
 
 @dataclass(frozen=True)
 class HourEntry:
     """The minibatches of one hour; an offline table has one entry, with hour None."""
 
-    hour: int | None
-    first_row: int
-    num_rows: int
-    num_examples: int
+    hour: Hour | None
+    first_row: Count
+    num_rows: Count
+    num_examples: Count
 
 
 @dataclass(frozen=True)
 class Segment:
     """The minibatches that one version adds."""
 
-    number: int
-    first_row: int
-    num_rows: int
-    num_examples: int
+    number: Count
+    first_row: Count
+    num_rows: Count
+    num_examples: Count
     files: tuple[FileEntry, ...]
     hours: tuple[HourEntry, ...]
-    column_bytes: Mapping[str, int]
+    column_bytes: Mapping[str, Size]
     """Stored bytes of each column's cells."""
+    epoch: int = 0
+    """The lease epoch that it was written under; not in the manifest, so that manifests of equal tables are equal."""
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Self:
-        files = tuple(FileEntry(**entry) for entry in record["files"])
-        hours = tuple(HourEntry(**entry) for entry in record["hours"])
-        return cls(**{**record, "files": files, "hours": hours})
+    def to_json(self) -> dict[str, Any]:
+        files = tuple(replace(entry, path=without_epoch(entry.path)) for entry in self.files)
+        record = asdict(replace(self, files=files))
+        del record["epoch"]
+        return record
+
+    def find_fault(self) -> str | None:
+        """What does not add up in it, as a manifest has it."""
+        folder = f"{SEGMENTS}/{self.number:06d}/"
+        for file in self.files:
+            if not file.path.startswith(folder):
+                return f"its file {file.path} is not in {folder}"
+        rows = {sum(entry.num_rows for entry in self.files), sum(entry.num_rows for entry in self.hours)}
+        if rows != {self.num_rows}:
+            return f"its files and hours do not have its {self.num_rows} minibatches"
+        if sum(entry.num_examples for entry in self.hours) != self.num_examples:
+            return f"its hours do not have its {self.num_examples} examples"
+        first = self.first_row
+        for entry in self.hours:
+            if entry.first_row != first or entry.num_examples < entry.num_rows:
+                return f"its hour {entry.hour} has {entry.num_examples} examples in minibatches from {entry.first_row}"
+            first += entry.num_rows
+        return None
+
+    def at_epoch(self, epoch: int) -> Self:
+        """The segment of a manifest, with the paths where its files are."""
+        plain, folder = f"{SEGMENTS}/{self.number:06d}/", f"{segment_folder(self.number, epoch)}/"
+        files = (replace(entry, path=folder + entry.path.removeprefix(plain)) for entry in self.files)
+        return replace(self, files=tuple(files), epoch=epoch)
 
 
 @dataclass(frozen=True)
 class Manifest:
     """One version of a table."""
 
-    version: int
+    version: Count
     table_id: str
     schema: TableSchema
     compression: str
     segment: Segment
-    complete_until: int | None = None
+    complete_until: Hour | None = None
     """Of a live table: all hours before this one are present. Seconds since 1970 UTC."""
     brewed_from: Any = None
+    uri_seconds: Annotated[int, Field(ge=60, le=7 * DAY_SECONDS)] = HOUR_SECONDS
+    """What an online table is split by. `hour` means the start of such a period everywhere."""
+
+    @property
+    def period(self) -> Period:
+        return Period(self.uri_seconds)
 
     def to_bytes(self) -> bytes:
         document = {
             "format": FORMAT,
             **{name: getattr(self, name) for name in ("version", "table_id", "compression")},
             "schema": self.schema.to_json(),
-            "segment": asdict(self.segment),
+            "segment": self.segment.to_json(),
             "complete_until": self.complete_until,
             "brewed_from": self.brewed_from,
+            **({} if self.uri_seconds == HOUR_SECONDS else {"uri_seconds": self.uri_seconds}),
         }
         return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
 
     @classmethod
-    def from_bytes(cls, data: bytes, where: str) -> Self:
-        try:
-            document = json.loads(data)
-            if document["format"] != FORMAT:
-                raise CorruptData(
-                    f"{where}: table format {document['format']} is not supported, this Samovar reads {FORMAT}. "
-                    "Use a newer Samovar, or brew the table again"
-                )
-            return cls(
-                document["version"],
-                document["table_id"],
-                TableSchema.from_json(document["schema"]),
-                document["compression"],
-                Segment.from_json(document["segment"]),
-                document["complete_until"],
-                document["brewed_from"],
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, CorruptData):
-                raise
-            raise CorruptData(f"{where}: not a valid manifest ({error}). Restore it from a copy") from error
+    def from_bytes(cls, data: bytes, where: str, epoch: int = 0) -> Self:
+        number = read_format(data, where)
+        if number != FORMAT:
+            raise _other_format(where, number)
+        manifest = read_record(cls, data, where)
+        fault = manifest.segment.find_fault()
+        if fault is not None:
+            raise CorruptData(f"{where}: {fault}. Restore it from a copy")
+        return replace(manifest, segment=manifest.segment.at_epoch(epoch))
 
 
-def commit_manifest(store: Store, commit: Callable[..., None], manifest: Manifest) -> None:
-    """Publish a version. `commit` sets attributes under a lease. A file of a brewer that lost its lease is replaced."""
-    write_file(store, _path(manifest.version), manifest.to_bytes())
-    commit(**{ATTRIBUTE: manifest.version, "id": manifest.table_id})
+def commit_manifest(store: Store, commit: Callable[..., None], manifest: Manifest, fence: Fence | None = None) -> None:
+    """Publish a version. `commit` sets attributes under the lease that the segment was written under."""
+    epochs = _epochs(store)[: manifest.version - 1]  # there are more if a successor was faster; then the commit fails
+    write_checked(store, _path(manifest.version, manifest.segment.epoch), manifest.to_bytes(), fence)
+    commit(**{VERSIONS: [*epochs, manifest.segment.epoch], "id": manifest.table_id})
 
 
-def list_versions(store: Store) -> list[int]:
-    return list(range(1, store.attributes().values.get(ATTRIBUTE, 0) + 1))
+def _epochs(store: Store) -> list[int]:
+    """The lease epoch of each committed version."""
+    epochs = ResultDirectory(store).version_epochs
+    if not epochs and "version" in store.attributes().values:
+        raise _other_format(store.name, 2)
+    return epochs
+
+
+def _other_format(where: str, number: int) -> CorruptData:
+    made_by = _MADE_BY.get(number, "a newer Samovar")
+    return CorruptData(
+        f"{where}: was made by {made_by} in table format {number}, this Samovar reads format {FORMAT}. Use that "
+        "Samovar, or brew the table again"
+    )
+
+
+def list_versions(store: Store) -> range:
+    return range(1, len(_epochs(store)) + 1)
 
 
 def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
     """All manifests up to a version, the newest by default."""
-    versions = list_versions(store)
-    if not versions:
+    epochs = _epochs(store)
+    if not epochs:
+        directory = ResultDirectory(store)
+        if directory.is_created and directory.kind != "table":
+            raise directory.is_not("table")
         raise NotAResult(f"{store.name}: no tensor table there, or none that was brewed to the end")
-    newest = versions[-1] if version is None else version
-    if newest not in versions:
-        raise BadInput(f"{store.name} has versions 1 to {versions[-1]}, got {newest}")
-    return [_read(store, number) for number in range(1, newest + 1)]
+    newest = len(epochs) if version is None else version
+    if not 1 <= newest <= len(epochs):
+        raise BadInput(f"{store.name} has versions 1 to {len(epochs)}, got {newest}")
+    manifests: list[Manifest] = []
+    for number, epoch in enumerate(epochs[:newest], 1):
+        manifest = _read(store, number, epoch)
+        before = manifests[-1].segment if manifests else None
+        first = 0 if before is None else before.first_row + before.num_rows
+        segment = manifest.segment
+        if (manifest.version, segment.number, segment.first_row) != (number, number, first):
+            raise CorruptData(
+                f"{store.name}/{_path(number, epoch)}: says version {manifest.version} with segment {segment.number} "
+                f"from minibatch {segment.first_row} on, not {number} from {first} on. Restore it from a copy"
+            )
+        manifests.append(manifest)
+    return manifests
 
 
-def _read(store: Store, version: int) -> Manifest:
-    where = f"{store.name}/{_path(version)}"
+def _read(store: Store, version: int, epoch: int) -> Manifest:
+    path = _path(version, epoch)
+    where = f"{store.name}/{path}"
     try:
-        return Manifest.from_bytes(store.read(_path(version)), where)
+        return Manifest.from_bytes(read_small(store, path), where, epoch)
     except NotFound as error:
         raise CorruptData(f"{where}: the manifest is missing. Restore it from a copy") from error
 
@@ -146,10 +215,30 @@ def table_inventory(store: Store) -> dict[str, FileRecord]:
     """All files of a table, with the size and checksum that each must have."""
     files: dict[str, FileRecord] = {}
     for manifest in read_manifests(store):
-        files[_path(manifest.version)] = FileRecord.of(store.read(_path(manifest.version)))
+        path = _path(manifest.version, manifest.segment.epoch)
+        files[path] = FileRecord.of(read_small(store, path))
         files.update({file.path: FileRecord(file.size, file.checksum) for file in manifest.segment.files})
     return files
 
 
-def _path(version: int) -> str:
-    return f"{MANIFESTS}/{version:06d}.json"
+def remove_leftovers(store: Store, epoch: int) -> None:
+    """Remove what killed or replaced brewers left. For the holder of the lease of this epoch: no version of an earlier
+    epoch can still be committed."""
+    committed = {part for number, each in enumerate(_epochs(store), 1) for part in _parts(number, each)}
+    for root in TABLE_ROOTS:
+        found = {match for entry in store.list(root) if (match := _LEFTOVER.fullmatch(entry.path)) is not None}
+        for name in sorted({match[1] for match in found if int(match[2]) < epoch} - committed):
+            store.remove(f"{name}.json") if root == MANIFESTS else store.remove_tree(name)
+
+
+def _parts(version: int, epoch: int) -> tuple[str, str]:
+    return _path(version, epoch).removesuffix(".json"), segment_folder(version, epoch)
+
+
+def _path(version: int, epoch: int) -> str:
+    return f"{MANIFESTS}/{with_epoch(f'{version:06d}', epoch)}.json"
+
+
+def segment_folder(number: int, epoch: int) -> str:
+    """The folder of the files that a version adds."""
+    return f"{SEGMENTS}/{with_epoch(f'{number:06d}', epoch)}"

@@ -31,15 +31,13 @@ from numpy.typing import NDArray
 
 from samovar.errors import BadInput, CorruptData
 from samovar.native import DecodedMinibatches, MinibatchDecoder
+from samovar.tables.cell import CellColumns
 from samovar.tables.files import Places, Source, TableFile
 from samovar.tables.record import Record, make_minibatches
 
 MINIBATCHES_PER_BLOCK = 8
 DEFAULT_CACHE_BYTES = 64 << 20
 POOLED_BYTES = 64 << 20
-SPARE_BYTES = (
-    4096  # per block, for alignment; all-ones lengths are in memory but not in the size, hence `2 *` in _parse
-)
 
 
 @dataclass(frozen=True)
@@ -117,12 +115,15 @@ class Block:
     """A few neighbouring minibatches of one file."""
 
     file: TableFile
+    columns: CellColumns
+    """The columns that are read."""
     places: Places
-    """Of the wanted cells in the file, [minibatches, columns, 2]."""
+    """Of their cells in the file, [minibatches, columns, 3]."""
     first: int
     """Number of its first minibatch in the table."""
-    hours: Sequence[tuple[int | None, int]]
-    """Hour and number of examples of each minibatch."""
+    hours: Sequence[int | None]
+    num_examples: NDArray[np.uint64]
+    """Of each minibatch."""
     sizes: Sequence[int]
     """Memory that each minibatch takes."""
     checked: NDArray[np.bool_]
@@ -131,6 +132,13 @@ class Block:
     @property
     def num_bytes(self) -> int:
         return sum(self.sizes)
+
+    def damaged(self, index: int, column: str, what: str) -> CorruptData:
+        """The error for one cell of the minibatch at `index`."""
+        return CorruptData(
+            f"{self.file.name}: minibatch {self.first + index}, column {column!r}: its cell {what}. "
+            "Restore the file from a copy, or brew the table again"
+        )
 
 
 @dataclass(frozen=True)
@@ -148,18 +156,23 @@ class DecodedBlock:
         """The number after its last minibatch."""
         return self.block.first + len(self.block.sizes)
 
-    def records(self, names: Sequence[str]) -> Iterator[Record]:
-        """Its minibatches; `names` are the names of the columns that were read."""
-        minibatches = make_minibatches(names, self.decoded, self.source.data, len(self.block.hours))
-        for index, ((hour, num_examples), values) in enumerate(zip(self.block.hours, minibatches, strict=True)):
-            yield Record(values, self.block.first + index, hour, num_examples, is_private=not self.is_mapped)
+    def records(self) -> Iterator[Record]:
+        """Its minibatches."""
+        block, counts = self.block, self.block.num_examples.tolist()
+        minibatches = make_minibatches(block.columns, self.decoded, self.source.data, counts)
+        for index, (hour, num_examples) in enumerate(zip(block.hours, counts, strict=True)):
+            try:
+                values = next(minibatches)
+            except ValueError as error:
+                what, column = error.args
+                raise block.damaged(index, column, what) from error
+            yield Record(values, block.first + index, hour, num_examples, is_private=not self.is_mapped)
 
 
 class BlockReader(Iterator[DecodedBlock]):
     """Returns decoded blocks in order. Close it, or read to the end."""
 
-    def __init__(self, blocks: Iterator[Block], names: Sequence[str], plan: ReadPlan) -> None:
-        self._names = names
+    def __init__(self, blocks: Iterator[Block], plan: ReadPlan) -> None:
         self._plan = plan
         self._decoder = MinibatchDecoder(POOLED_BYTES)
         self._parsed = self._read(blocks)
@@ -210,8 +223,9 @@ class BlockReader(Iterator[DecodedBlock]):
         try:
             decoded = self._decoder.decode(
                 source.data,
-                source.places.reshape(-1, 2),
-                max_bytes=2 * block.num_bytes + SPARE_BYTES,
+                source.places.reshape(-1, 3),
+                block.num_examples,
+                block.columns.specs,
                 are_checked=bool(block.checked.all()),
                 may_map=self._plan.may_map,
             )
@@ -219,11 +233,8 @@ class BlockReader(Iterator[DecodedBlock]):
             return DecodedBlock(block, decoded, source, self._plan.may_map)
         except ValueError as error:
             what, cell = error.args
-            index, column = divmod(cell, len(self._names))
-            raise CorruptData(
-                f"{block.file.name}: minibatch {block.first + index}, column {self._names[column]!r}: its cell {what}. "
-                "Restore the file from a copy, or brew the table again"
-            ) from error
+            index, column = divmod(cell, len(block.columns.names))
+            raise block.damaged(index, block.columns.names[column], what) from error
 
 
 class TableReader(Iterator[Record]):
@@ -240,7 +251,7 @@ class TableReader(Iterator[Record]):
         self._start = start
         self.position = start.minibatch
         """The next minibatch to return."""
-        self._records = self._read(BlockReader(blocks, start.columns, plan))
+        self._records = self._read(BlockReader(blocks, plan))
 
     def __next__(self) -> Record:
         record = next(self._records)
@@ -253,6 +264,7 @@ class TableReader(Iterator[Record]):
         return replace(self._start, minibatch=self.position)
 
     def close(self) -> None:
+        """Stop reading ahead."""
         self._records.close()
 
     def __enter__(self) -> Self:
@@ -266,7 +278,7 @@ class TableReader(Iterator[Record]):
     def _read(self, blocks: BlockReader) -> Generator[Record, None, None]:
         with closing(blocks):
             for parsed in blocks:
-                yield from parsed.records(self._start.columns)
+                yield from parsed.records()
 
 
 @dataclass(eq=False)
@@ -342,7 +354,7 @@ class SharedReader:
                 yield from reader
             return
         parsed = self._take(follower)
-        for record in parsed.records(self.names):
+        for record in parsed.records():
             if follower.next <= record.number < stop:
                 yield record
 

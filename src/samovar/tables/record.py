@@ -3,7 +3,7 @@
 Knows no files and no embeddings.
 """
 
-from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -15,7 +15,12 @@ from numpy.typing import DTypeLike, NDArray
 from samovar.config.values import nearest
 from samovar.errors import BadInput, UnknownColumn
 from samovar.native import DecodedMinibatches
-from samovar.tables.cell import DENSE, OPAQUE, PLAIN_IDS, read_keys
+from samovar.notebook import html_table
+from samovar.tables.cell import DENSE, KEYS, PLAIN_IDS, CellColumns
+from samovar.tables.keys import plain_values
+
+_FIRST = 8
+"""How many values of a column a notebook shows."""
 
 
 class DeferredIds(Protocol):
@@ -94,6 +99,7 @@ class Bag:
 
     @property
     def data(self) -> torch.Tensor:
+        """The ids of all examples, end to end."""
         if self._data is None:
             assert self.unique is not None
             assert self.inverse is not None
@@ -112,16 +118,35 @@ class Bag:
     def __repr__(self) -> str:
         return f"Bag({len(self.data)} ids, data_len {list(self.data_len.shape)})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the ids of the first examples, unsigned as in the source."""
+        counts = self.data_len.reshape(len(self), -1).sum(1)
+        stops = counts.cumsum(0).tolist()
+        rows = (
+            (example, _show_ids(self.data[stop - count : stop]))
+            for example, (count, stop) in enumerate(zip(counts.tolist(), stops, strict=True))
+        )
+        return html_table(repr(self), ("example", "ids"), rows)
+
+
+def _show_ids(ids: torch.Tensor) -> str:
+    return _show_first(ids[:_FIRST].cpu().numpy().view(np.uint64).tolist(), len(ids))
+
+
+def _show_first(values: Sequence[Any], count: int) -> str:
+    return ", ".join(map(str, values)) + (", …" if count > len(values) else "")
+
 
 RecordValue: TypeAlias = Bag | torch.Tensor | pa.Array
 Cell: TypeAlias = tuple[int, Any, int, int, int]
 """Layout, shape, and the numbers of its pieces: see `DecodedMinibatches.cells`."""
 
 
-class Record(Mapping[str, RecordValue]):
+class Record(MutableMapping[str, RecordValue]):
     """One minibatch of a table: column names to values.
 
-    A categorical column is a `Bag`, a real one a float32 tensor, a key an Arrow array.
+    A categorical column is a `Bag`, a real one a float32 tensor, a key an Arrow array. You may replace columns and add
+    your own; nothing is written to the table.
 
     Example:
         >>> record = next(samovar.open_table("clicks").read(["user", "clicked"]))
@@ -133,7 +158,7 @@ class Record(Mapping[str, RecordValue]):
 
     def __init__(
         self,
-        values: Mapping[str, RecordValue],
+        values: dict[str, RecordValue],
         number: int,
         hour: int | None,
         num_examples: int,
@@ -158,6 +183,16 @@ class Record(Mapping[str, RecordValue]):
                 f"minibatch {self.number}: no column {name!r} was read. {hint}Available: {', '.join(self._values)}"
             ) from None
 
+    def __setitem__(self, name: str, value: RecordValue) -> None:
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+
+    def __copy__(self) -> "Record":
+        """With a mapping of its own, as `DataLoader` expects, which copies a record before it converts the values."""
+        return Record(dict(self._values), self.number, self.hour, self.num_examples, self.is_private)
+
     def __contains__(self, name: object) -> bool:
         return name in self._values  # Mapping's own would make the error above first
 
@@ -175,6 +210,27 @@ class Record(Mapping[str, RecordValue]):
 
     def __repr__(self) -> str:
         return f"Record(minibatch {self.number}, {self.num_examples} examples, {', '.join(self._values)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = [(name, _describe(value), _first_values(value)) for name, value in self.items()]
+        return html_table(
+            f"minibatch {self.number}: {self.num_examples:,} examples", ("column", "value", "first"), rows
+        )
+
+
+def _describe(value: RecordValue) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return repr(value) if isinstance(value, Bag) else f"{value.type}[{len(value)}]"
+
+
+def _first_values(value: RecordValue) -> str:
+    if isinstance(value, Bag):
+        return _show_ids(value.data)
+    if isinstance(value, torch.Tensor):
+        return _show_first([f"{each:.6g}" for each in value.reshape(-1)[:_FIRST].tolist()], value.numel())
+    return _show_first(plain_values(value[:_FIRST]), len(value))
 
 
 @dataclass(frozen=True)
@@ -196,16 +252,19 @@ class MinibatchRecord:
     """Its place in the table, from 0."""
     hour: int | None = None
     """Start of its hour, in seconds since 1970 UTC; None in an offline table."""
+    num_replayed: int = 0
+    """Rows of earlier hours at the end of each tensor, behind the `num_examples` new ones."""
 
 
 def make_minibatches(
-    names: Sequence[str], decoded: DecodedMinibatches, source: Any, count: int
+    columns: CellColumns, decoded: DecodedMinibatches, source: Any, num_examples: Iterable[int]
 ) -> Iterator[dict[str, RecordValue]]:
-    """The values of decoded minibatches as tensors, one minibatch after the other."""
-    maker = _TensorMaker(decoded, source)
+    """The values of decoded minibatches as tensors, one minibatch after the other. ValueError with what is wrong and
+    the name of the column if a key cannot be."""
+    maker = _TensorMaker(columns, decoded, source)
     cells = zip(*decoded.cells, strict=True)
-    for _ in range(count):
-        yield maker.make(names, cells)
+    for count in num_examples:
+        yield maker.make(cells, count)
 
 
 class _TensorMaker:
@@ -214,23 +273,24 @@ class _TensorMaker:
     Decoded sections are split in one call; a piece that stays in the source is a slice of it. Every line here runs for
     each tensor of each minibatch: a naive version takes a third of the time of decompression."""
 
-    def __init__(self, decoded: DecodedMinibatches, source: Any) -> None:
+    def __init__(self, columns: CellColumns, decoded: DecodedMinibatches, source: Any) -> None:
+        self._names, self._keys = columns.names, columns.keys
         self._words = _pieces(decoded.words, decoded.word_sizes, source, decoded.mapped_words)
         self._ints = _pieces(decoded.ints, decoded.int_sizes, source, decoded.mapped_ints)
         self._floats = _pieces(decoded.floats, decoded.float_sizes, source, decoded.mapped_floats)
-        self._bytes = _split(decoded.bytes, decoded.byte_sizes) + _slice(source, np.uint8, decoded.mapped_bytes)
+        self._bytes = _split(decoded.bytes, decoded.byte_sizes)
         self._ids = _GatheredIds(decoded)
         self._num_distinct = 0
 
-    def make(self, names: Sequence[str], cells: Iterator[Cell]) -> dict[str, RecordValue]:
-        """The values of the next minibatch: consumes one cell per name."""
+    def make(self, cells: Iterator[Cell], num_examples: int) -> dict[str, RecordValue]:
+        """The values of the next minibatch: consumes one cell per column."""
         words, ints, floats = self._words, self._ints, self._floats
         values: dict[str, RecordValue] = {}
-        for name, (layout, shape, piece, lengths, positions) in zip(names, cells, strict=False):  # more follow
+        for name, (layout, shape, piece, lengths, positions) in zip(self._names, cells, strict=False):  # more follow
             if layout == DENSE:
                 values[name] = floats[piece] if shape is None else floats[piece].view(shape)
-            elif layout == OPAQUE:
-                values[name] = read_keys(self._bytes[piece])
+            elif layout == KEYS:
+                values[name] = self._make_keys(name, self._bytes[piece], num_examples, has_nulls=positions != 0)
             else:
                 data_len = ints[lengths] if shape is None else ints[lengths].view(shape)
                 if layout == PLAIN_IDS:
@@ -240,6 +300,12 @@ class _TensorMaker:
                     values[name] = Bag.of_distinct(words[piece], ints[positions], data_len, deferred)
                     self._num_distinct += 1
         return values
+
+    def _make_keys(self, name: str, raw: NDArray[np.uint8], num_examples: int, *, has_nulls: bool) -> pa.Array:
+        try:
+            return self._keys[name].from_bytes(raw, num_examples, has_nulls)
+        except ValueError as error:
+            raise ValueError(f"has a key that cannot be: {error}", name) from error
 
 
 def _pieces(

@@ -1,17 +1,22 @@
 """What a tensor table holds: its columns, and one minibatch before it is written. Knows no files and no bytes."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import Field
 
 from samovar.errors import BadInput
 
 Kind = Literal["categorical", "real", "key"]
 HOUR, NUM_EXAMPLES = "_hour", "_num_examples"  # every table has these two columns beside its own
+GROUP_START = "group_start"
+"""The column of a table with a pivot that is 1 at the first row of each group, 0 at the others."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +26,22 @@ class ColumnSchema:
     name: str
     kind: Kind
     """categorical: a bag of ids; real: a dense float32 tensor; key: one plain value per example."""
-    rank: int
+    rank: Annotated[int, Field(ge=1, le=3)]
     """Dimensions of a bag's lengths, or of the tensor: 1 is [B], 2 is [B, L], 3 is [B, L, K]."""
     source_type: str
     """The Arrow type of the source column, as Arrow prints it; a key is read back in this type."""
+    converter: Mapping[str, Any] | None = None
+    """How raw values become this column: its role in a recipe and the role's options. None: not known."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, "rank": self.rank, "source_type": self.source_type}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Self:
-        return cls(record["name"], record["kind"], record["rank"], record["source_type"])
+        """The column as JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "rank": self.rank,
+            "source_type": self.source_type,
+            "converter": None if self.converter is None else dict(self.converter),
+        }
 
 
 @dataclass(frozen=True)
@@ -44,17 +54,18 @@ class TableSchema:
     def __post_init__(self) -> None:
         for name in {HOUR, NUM_EXAMPLES}.intersection(self.names):
             raise BadInput(f"column {name!r}: every table has a column of that name, rename yours")
+        for name, count in Counter(self.names).items():
+            if count > 1:
+                raise BadInput(f"column {name!r}: there are {count} of that name")
 
     @property
     def names(self) -> list[str]:
+        """The columns by name."""
         return [column.name for column in self.columns]
 
     def to_json(self) -> dict[str, Any]:
+        """The schema as JSON."""
         return {"columns": [column.to_json() for column in self.columns], "sort_key": list(self.sort_key)}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Self:
-        return cls(tuple(map(ColumnSchema.from_json, record["columns"])), tuple(record["sort_key"]))
 
 
 @dataclass(frozen=True)
@@ -78,3 +89,40 @@ class Minibatch:
     """Start of its hour, in seconds since 1970 UTC; None in an offline table."""
     num_examples: int
     values: Mapping[str, Value]
+
+
+_PLAIN_TYPES: dict[str, pa.DataType] = {
+    str(kind): kind
+    for kind in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+        pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
+        pa.date32(), pa.date64(), pa.null(), pa.string_view(), pa.binary_view(), pa.time32("s"), pa.time32("ms"),
+        pa.time64("us"), pa.time64("ns"), pa.month_day_nano_interval(),
+        *(kind(unit) for unit in ("s", "ms", "us", "ns") for kind in (pa.timestamp, pa.duration)),
+    )
+}  # fmt: skip
+_LIST = re.compile(r"(?:large_|fixed_size_)?list<[^:]+: (?P<item>.+?)(?: not null)?>(?:\[\d+\])?")
+_DECIMAL = re.compile(r"decimal(?P<bits>32|64|128|256)\((?P<precision>\d{1,2}), (?P<scale>-?\d{1,3})\)")
+_FIXED = re.compile(r"fixed_size_binary\[(?P<width>\d{1,9})\]")
+_ZONED = re.compile(r"timestamp\[(?P<unit>s|ms|us|ns), tz=(?P<zone>.+)\]")
+
+
+def parse_type(text: str) -> pa.DataType:
+    """The type that Arrow prints as `text`; string for a type that no raw column has."""
+    if found := _LIST.fullmatch(text):
+        return pa.list_(parse_type(found["item"]))
+    try:
+        return _parse_item(text)
+    except ValueError:  # such as a decimal of more digits than there are
+        return pa.string()
+
+
+def _parse_item(text: str) -> pa.DataType:
+    if found := _DECIMAL.fullmatch(text):
+        make = {"32": pa.decimal32, "64": pa.decimal64, "128": pa.decimal128, "256": pa.decimal256}[found["bits"]]
+        return make(int(found["precision"]), int(found["scale"]))
+    if found := _FIXED.fullmatch(text):
+        return pa.binary(int(found["width"]))
+    if found := _ZONED.fullmatch(text):
+        return pa.timestamp(found["unit"], found["zone"])
+    return _PLAIN_TYPES.get(text, pa.string())

@@ -3,19 +3,26 @@
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samovar import native
+from samovar.config.document import as_path
 from samovar.config.values import nearest
-from samovar.errors import BadInput, Conflict, CorruptData, NotAResult, UnknownColumn
+from samovar.errors import BadInput, Conflict, CorruptData, UnknownColumn
+from samovar.hours import Period
+from samovar.notebook import html_table
+from samovar.results.directory import check_folder
 from samovar.store import LocalStore, Store
-from samovar.tables.cell import Compression
+from samovar.tables.cell import CellColumns, Compression
+from samovar.tables.dataset import RecordDataset
 from samovar.tables.files import Places, TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import (
@@ -30,28 +37,46 @@ from samovar.tables.reader import (
     TableReader,
 )
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import MAX_MINIBATCH_MEMORY, NO_HOUR
+from samovar.tables.writer import NO_HOUR
 
 
-class Table:
+class Table(RecordDataset):
     """One version of a tensor table: a table whose row is a ready minibatch. Made by `open_table`.
 
     Later versions do not change what this one reads.
 
+    A table is a `torch.utils.data.IterableDataset` of `Record`. Give it to a `DataLoader` with `batch_size=None`, since
+    a record is a minibatch already, and without workers, since the table reads ahead in threads. `state_dict` and
+    `load_state_dict` save and restore the place, exactly. `select` leaves out columns, which are then not read.
+
     Example:
         >>> table = samovar.open_table("clicks")
-        >>> table.num_minibatches, table.num_examples, table.columns
-        (2, 6, ['user', 'clicked'])
+        >>> table
+        Table(clicks, version 1: 2 minibatches, 6 examples, user, clicked)
         >>> for record in table.read(["clicked"]):
         ...     print(record.number, record["clicked"])
         0 tensor([0., 1., 0.])
         1 tensor([1., 1., 0.])
+
+        In an ordinary training loop, resumed after the first minibatch:
+
+        >>> from torch.utils.data import DataLoader
+        >>> data = table.select(["clicked"])
+        >>> for record in DataLoader(data, batch_size=None):
+        ...     break
+        >>> again = samovar.open_table("clicks").select(["clicked"])
+        >>> again.load_state_dict(data.state_dict())
+        >>> for record in DataLoader(again, batch_size=None):
+        ...     print(record.number, record["clicked"])
+        1 tensor([1., 1., 0.])
     """
 
     def __init__(self, store: Store, manifests: Sequence[Manifest]) -> None:
+        super().__init__()
         self.store = store
         self.name = store.name
         self._manifests = manifests
+        self._selected: Sequence[str] | None = None
         self._checked: dict[tuple[str, tuple[int, ...]], tuple[Hashable | None, NDArray[np.bool_]]] = {}
 
     @property
@@ -61,20 +86,47 @@ class Table:
 
     @property
     def version(self) -> int:
+        """The version that was opened."""
         return self._manifests[-1].version
 
     @property
-    def versions(self) -> list[int]:
+    def versions(self) -> Sequence[int]:
         """All versions that exist now."""
         return list_versions(self.store)
 
     @property
     def schema(self) -> TableSchema:
-        return self._manifests[-1].schema
+        """The columns that are selected, all by default."""
+        schema = self._manifests[-1].schema
+        if self._selected is None:
+            return schema
+        return replace(schema, columns=tuple(schema.columns[number] for number, _ in self._find(self._selected)))
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns."""
         return self.schema.names
+
+    def select(self, columns: Sequence[str]) -> Self:
+        """The same table with fewer columns, or in another order. No byte of other columns is read.
+
+        Args:
+            columns: The names to keep.
+
+        Returns:
+            A table with these columns, whose loops and `state_dict` are its own.
+
+        Raises:
+            UnknownColumn: The table has no such column.
+
+        Example:
+            >>> samovar.open_table("clicks").select(["clicked"]).columns
+            ['clicked']
+        """
+        selected = copy(self)
+        RecordDataset.__init__(selected)
+        selected._selected = [name for _, name in self._find(columns)]
+        return selected
 
     @property
     def manifests(self) -> Sequence[Manifest]:
@@ -83,7 +135,13 @@ class Table:
 
     @property
     def compression(self) -> str:
+        """How the cells are compressed."""
         return self._manifests[-1].compression
+
+    @property
+    def period(self) -> Period:
+        """What an online table is split by: an hour unless its recipe has another `uri`."""
+        return self._manifests[-1].period
 
     @property
     def complete_until(self) -> int | None:
@@ -92,16 +150,39 @@ class Table:
 
     @property
     def num_minibatches(self) -> int:
+        """How many minibatches there are."""
         last = self._manifests[-1].segment
         return last.first_row + last.num_rows
 
     @property
     def num_examples(self) -> int:
+        """How many examples there are."""
         return sum(manifest.segment.num_examples for manifest in self._manifests)
+
+    def __len__(self) -> int:
+        """The number of minibatches."""
+        return self.num_minibatches
+
+    def __bool__(self) -> bool:
+        return True  # an empty table is a table
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_minibatches} minibatches, {self.num_examples} examples"
+        return f"Table({self.name}, version {self.version}: {sizes}, {', '.join(self.columns)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        title = (
+            f"{self.name}, version {self.version}: {self.num_minibatches:,} minibatches, {self.num_examples:,} examples"
+        )
+        sizes = self.column_bytes()
+        rows = [(each.name, each.kind, each.rank, f"{sizes[each.name]:,}") for each in self.schema.columns]
+        return html_table(title, ("column", "kind", "rank", "bytes"), rows)
 
     @cached_property
     def hours(self) -> Mapping[int | None, range]:
-        """The minibatches of each hour (seconds since 1970 UTC), in order; those of an offline table are under None."""
+        """The minibatches of each hour, or other period, by its start (seconds since 1970 UTC), in order; those of an
+        offline table are under None."""
         numbers: dict[int | None, range] = {}
         for entry in self._hour_entries():
             start = numbers[entry.hour].start if entry.hour in numbers else entry.first_row
@@ -165,8 +246,10 @@ class Table:
             BadInput: The table does not have these minibatches.
 
         Example:
-            >>> [record["user"].data.tolist() for record in samovar.open_table("clicks").read(["user"])]
-            [[124, 456], [124, 789]]
+            >>> for record in samovar.open_table("clicks").read(["user"]):
+            ...     print(record.number, record["user"].data)
+            0 tensor([124, 456])
+            1 tensor([124, 789])
         """
         wanted = self._find(self.columns if columns is None else columns)
         last = self.num_minibatches if stop is None else stop
@@ -197,12 +280,16 @@ class Table:
     def _reader(
         self, blocks: Iterator[Block], wanted: Sequence[tuple[int, str]], start: int, plan: ReadPlan
     ) -> TableReader:
-        state = ReaderState(self.id, self.version, tuple(name for _, name in wanted), start)
+        state = replace(self.state_at(start), columns=tuple(name for _, name in wanted))
         return TableReader(blocks, state, plan)
+
+    def state_at(self, minibatch: int) -> ReaderState:
+        """The state of a reader of all selected columns whose next minibatch is this one."""
+        return ReaderState(self.id, self.version, tuple(self.columns), minibatch)
 
     def read_minibatches(
         self,
-        numbers: Sequence[int],
+        numbers: Iterable[int],
         columns: Sequence[str] | None = None,
         options: ReadOptions = ReadOptions(),
     ) -> TableReader:
@@ -225,22 +312,26 @@ class Table:
 
         def open_blocks(start: int) -> BlockReader:
             blocks = self._blocks(start, self.num_minibatches, [number for number, _ in wanted], plan.max_cache_size)
-            return BlockReader(blocks, columns, plan)
+            return BlockReader(blocks, plan)
 
         def read_alone(start: int, stop: int) -> TableReader:
             return self.read(columns, start, stop, options)
 
         return SharedReader(columns, open_blocks, read_alone, max_kept_bytes or DEFAULT_CACHE_BYTES)
 
-    def position_of(self, state: ReaderState, columns: Sequence[str]) -> int:
-        """The minibatch at which a reader's state continues: in the same table, or one that only grew since."""
+    def position_of(self, state: ReaderState) -> int:
+        """The minibatch at which a reader's state continues: in the same table, or one that only grew since.
+
+        Raises:
+            Conflict: It belongs to another table, a later version or other columns.
+        """
         problems = []
         if state.table_id != self.id:
             problems.append(f"of table {state.table_id}, this is {self.id}")
         if state.version > self.version:
             problems.append(f"of version {state.version}, this is {self.version}")
-        if state.columns != tuple(columns):
-            problems.append(f"with columns {', '.join(state.columns)}, not {', '.join(columns)}")
+        if state.columns != tuple(self.columns):
+            problems.append(f"with columns {', '.join(state.columns)}, not {', '.join(self.columns)}")
         if problems:
             raise Conflict(
                 f"{self.name}: the saved position is {'; '.join(problems)}. It is valid only for the same table, or "
@@ -249,12 +340,14 @@ class Table:
         return state.minibatch
 
     def _find(self, names: Sequence[str]) -> list[tuple[int, str]]:
-        numbers = {name: number for number, name in enumerate(self.columns)}
+        stored = self._manifests[-1].schema.names
+        kept = stored if self._selected is None else self._selected
+        numbers = {name: stored.index(name) for name in kept}
         for name in names:
             if name not in numbers:
-                guess = nearest(name, self.columns)
+                guess = nearest(name, numbers)
                 hint = f"Did you mean {guess!r}? " if guess else ""
-                raise UnknownColumn(f"{self.name}: no column {name!r}. {hint}Available: {', '.join(self.columns)}")
+                raise UnknownColumn(f"{self.name}: no column {name!r}. {hint}Available: {', '.join(numbers)}")
         return [(numbers[name], name) for name in names]
 
     def _blocks(self, start: int, stop: int, numbers: list[int], max_bytes: int) -> Iterator[Block]:
@@ -263,17 +356,17 @@ class Table:
             for entry in manifest.segment.files:
                 first, last = max(start - before, 0), min(stop - before, entry.num_rows)
                 if first < last:
-                    contents = self._contents(self._file(manifest, entry), before, numbers)
+                    contents = self._contents(manifest, self._file(manifest, entry), before, numbers)
                     yield from contents.blocks(first, last, max_bytes)
                 before += entry.num_rows
 
-    def _single_blocks(self, minibatches: Sequence[int], numbers: list[int]) -> Iterator[Block]:
+    def _single_blocks(self, minibatches: Iterable[int], numbers: list[int]) -> Iterator[Block]:
         """One block per minibatch, in the order given; each file is opened once."""
         starts, files, count = [], [], 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
                 starts.append(count)
-                files.append(self._file(manifest, entry))
+                files.append((manifest, self._file(manifest, entry)))
                 count += entry.num_rows
         opened: dict[int, _FileContents] = {}
         for minibatch in minibatches:
@@ -281,7 +374,7 @@ class Table:
                 raise self._no_minibatch(minibatch)
             file = bisect_right(starts, minibatch) - 1
             if file not in opened:
-                opened[file] = self._contents(files[file], starts[file], numbers)
+                opened[file] = self._contents(*files[file], starts[file], numbers)
             yield opened[file].block(minibatch - starts[file], 1)
 
     def _file(self, manifest: Manifest, entry: FileEntry) -> TableFile:
@@ -298,10 +391,16 @@ class Table:
             self._checked[key] = stamp, checked
         return checked
 
-    def _contents(self, file: TableFile, first: int, numbers: list[int]) -> "_FileContents":
+    def _contents(self, manifest: Manifest, file: TableFile, first: int, numbers: list[int]) -> "_FileContents":
         sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
-        hours = [(None if hour == NO_HOUR else hour, count) for hour, count in file.minibatches.tolist()]
-        return _FileContents(file, first, sizes, hours, file.places(numbers), self._checked_minibatches(file, numbers))
+        hours = [None if hour == NO_HOUR else hour for hour in file.minibatches["hour"].tolist()]
+        num_examples = np.ascontiguousarray(file.minibatches["num_examples"])
+        try:
+            columns = CellColumns([manifest.schema.columns[number] for number in numbers])
+        except BadInput as error:
+            raise CorruptData(f"{self.name}: the schema of version {manifest.version}: {error}") from error
+        checked = self._checked_minibatches(file, numbers)
+        return _FileContents(file, columns, first, sizes, hours, num_examples, file.places(numbers), checked)
 
 
 @dataclass(frozen=True)
@@ -309,10 +408,12 @@ class _FileContents:
     """What is known about a file's minibatches before they are read."""
 
     file: TableFile
+    columns: CellColumns
     first: int
     """Number of its first minibatch in the table."""
     sizes: list[int]
-    hours: list[tuple[int | None, int]]
+    hours: list[int | None]
+    num_examples: NDArray[np.uint64]
     places: Places
     checked: NDArray[np.bool_]
 
@@ -328,15 +429,10 @@ class _FileContents:
 
     def block(self, first: int, count: int) -> Block:
         span = slice(first, first + count)
-        for number, size in enumerate(self.sizes[span], self.first + first):
-            if size > MAX_MINIBATCH_MEMORY:
-                raise CorruptData(
-                    f"{self.file.name}: minibatch {number} claims {size:,} bytes of memory, more than the limit of "
-                    f"{MAX_MINIBATCH_MEMORY:,}. Restore the file from a copy, or brew the table again"
-                )
         return Block(
-            self.file, self.places[span], self.first + first, self.hours[span], self.sizes[span], self.checked[span]
-        )
+            self.file, self.columns, self.places[span], self.first + first, self.hours[span], self.num_examples[span],
+            self.sizes[span], self.checked[span],
+        )  # fmt: skip
 
 
 def open_table(path: Path | str | Store, version: int | None = None) -> Table:
@@ -358,7 +454,7 @@ def open_table(path: Path | str | Store, version: int | None = None) -> Table:
         >>> table.num_minibatches, table.num_examples, table.columns
         (2, 6, ['user', 'clicked'])
     """
-    store = path if isinstance(path, Store) else LocalStore(path)
-    if isinstance(store, LocalStore) and not store.root.is_dir():
-        raise NotAResult(f"{store.root}: no tensor table there")
+    store = path if isinstance(path, Store) else LocalStore(as_path(path, "the table"))
+    if isinstance(store, LocalStore):
+        check_folder(store.root, "table")
     return Table(store, read_manifests(store, version))

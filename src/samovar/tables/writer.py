@@ -1,6 +1,6 @@
 """Writes minibatches as the files of one segment. Commits nothing: a segment counts once a manifest names it.
 
-segments/000001/0000.parquet   "PAR1" | row groups of a few minibatches, one page per column | index | footer
+segments/000001.e1/0000.parquet   "PAR1" | row groups of a few minibatches, one page per column | index | footer
 
 index   per minibatch: i64 hour, u64 number of examples
         then per cell: u64 offset, u32 size, u32 size in memory; minibatch by minibatch, columns in the schema's order
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from samovar.errors import BadInput
 from samovar.native import hash_bytes
 from samovar.results.checked import CheckedWriter
-from samovar.store import Store
+from samovar.store import Fence, Store
 from samovar.tables.cell import Compression, decoded_bytes, encode_cell, place_cell
-from samovar.tables.manifest import FileEntry, HourEntry, Segment
+from samovar.tables.manifest import FileEntry, HourEntry, Segment, segment_folder
 from samovar.tables.parquet import MAGIC, Chunk, Column, Footer, page_header
-from samovar.tables.schema import HOUR, NUM_EXAMPLES, Minibatch, TableSchema
+from samovar.tables.schema import HOUR, NUM_EXAMPLES, Ids, Minibatch, TableSchema
 
-SEGMENTS = "segments"
 NO_HOUR = -(2**63)  # in the plain column of an offline table
 MAX_MINIBATCH_BYTES = 100_000_000
 MAX_MINIBATCH_MEMORY = 1_000_000_000  # decoded: the most that a file can make a reader allocate
+MAX_MINIBATCH_EXAMPLES = 100_000_000
 MINIBATCHES_PER_GROUP = 16
 GROUP_BYTES = 64 << 20
 FILE_BYTES = 1 << 30
@@ -51,6 +51,8 @@ def write_segment(
     first_row: int = 0,
     compression: Compression = Compression(),
     threads: int = 2,
+    epoch: int = 0,
+    fence: Fence | None = None,
 ) -> Segment:
     """Write all minibatches as one segment.
 
@@ -62,6 +64,9 @@ def write_segment(
         first_row: The number of minibatches in earlier segments.
         compression: The codec of the cells.
         threads: How many minibatches are encoded at the same time.
+        epoch: The epoch of the lease that the version will be committed under. It is in the files' names, so that
+            no late writer can touch them.
+        fence: Called before each file appears. It raises if the lease is lost.
 
     Returns:
         The segment, to be named in a manifest.
@@ -80,8 +85,11 @@ def write_segment(
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
         encoded = _encode_all(schema, minibatches, compression, pool, ahead=2 * threads)
         for index, groups in enumerate(_cut_files(encoded, len(schema.columns) + 2)):
-            path = f"{SEGMENTS}/{number:06d}/{index:04d}.parquet"
-            files.append(_write_file(store, path, schema, groups, tally))
+            path = f"{segment_folder(number, epoch)}/{index:04d}.parquet"
+            with CheckedWriter(store, path, fence) as writer:
+                placed = _write_file(writer, schema, groups, tally)
+            record = writer.record
+            files.append(FileEntry(path, record.size, record.checksum, *placed))
     return Segment(
         number,
         first_row,
@@ -90,6 +98,7 @@ def write_segment(
         tuple(files),
         tuple(tally.hours),
         dict(tally.column_bytes),
+        epoch,
     )
 
 
@@ -134,11 +143,29 @@ def _encode_all(
 
 
 def _encode(schema: TableSchema, minibatch: Minibatch, compression: Compression) -> EncodedMinibatch:
+    _check_examples(schema, minibatch)
     cells = [encode_cell(column, minibatch.values[column.name], compression) for column in schema.columns]
     _check_size(schema, minibatch, list(map(len, cells)), "bytes", MAX_MINIBATCH_BYTES)
     in_memory = list(map(decoded_bytes, cells))
     _check_size(schema, minibatch, in_memory, "bytes of memory", MAX_MINIBATCH_MEMORY)
     return EncodedMinibatch(minibatch.hour, minibatch.num_examples, cells)
+
+
+def _check_examples(schema: TableSchema, minibatch: Minibatch) -> None:
+    """A reader checks the same."""
+    expected = minibatch.num_examples
+    if expected > MAX_MINIBATCH_EXAMPLES:
+        raise BadInput(
+            f"a minibatch has {expected:,} examples, more than the limit of {MAX_MINIBATCH_EXAMPLES:,}. Choose a "
+            "smaller batch_size"
+        )
+    for name in schema.names:
+        value = minibatch.values[name]
+        found = len(value.lengths if isinstance(value, Ids) else value)
+        if found != expected:
+            raise BadInput(
+                f"column {name!r}: its converter must return one value per example, got {found} for {expected} examples"
+            )
 
 
 def _check_size(schema: TableSchema, minibatch: Minibatch, sizes: list[int], unit: str, limit: int) -> None:
@@ -196,8 +223,9 @@ def _cut_groups(minibatches: Iterator[EncodedMinibatch]) -> Iterator[list[Encode
 
 
 def _write_file(
-    store: Store, path: str, schema: TableSchema, groups: Iterator[list[EncodedMinibatch]], tally: _Tally
-) -> FileEntry:
+    writer: CheckedWriter, schema: TableSchema, groups: Iterator[list[EncodedMinibatch]], tally: _Tally
+) -> tuple[int, int, str]:
+    """Write one file; return its number of minibatches, and the place and checksum of its index."""
     columns = [
         Column(HOUR, "INT64"),
         Column(NUM_EXAMPLES, "INT64"),
@@ -205,21 +233,19 @@ def _write_file(
     ]
     footer = Footer(columns)
     hours, cells = [], []
-    with CheckedWriter(store, path) as writer:
-        file = _CountingWriter(writer)
-        file.write(MAGIC)
-        for group in groups:
-            for minibatch in group:
-                tally.add(minibatch, schema.names)
-                hours.append((_plain_hour(minibatch), minibatch.num_examples))
-            cells.append(_write_group(file, group, columns, footer))
-        index = np.array(hours, MINIBATCH_INDEX).tobytes() + np.concatenate(cells).tobytes()
-        file.write(bytes(-file.position % 8))
-        index_at = file.position
-        file.write(index)
-        file.write(footer.to_bytes())
-    record = writer.record
-    return FileEntry(path, record.size, record.checksum, footer.num_rows, index_at, f"{hash_bytes(index):016x}")
+    file = _CountingWriter(writer)
+    file.write(MAGIC)
+    for group in groups:
+        for minibatch in group:
+            tally.add(minibatch, schema.names)
+            hours.append((_plain_hour(minibatch), minibatch.num_examples))
+        cells.append(_write_group(file, group, columns, footer))
+    index = np.array(hours, MINIBATCH_INDEX).tobytes() + np.concatenate(cells).tobytes()
+    file.write(bytes(-file.position % 8))
+    index_at = file.position
+    file.write(index)
+    file.write(footer.to_bytes())
+    return footer.num_rows, index_at, f"{hash_bytes(index):016x}"
 
 
 class _CountingWriter:
