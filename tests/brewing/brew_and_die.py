@@ -9,9 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from samovar.brewing.brew import brew
+from samovar.brewing.brew import load_recipe, make_table
 from samovar.brewing.progress import Progress
-from samovar.brewing.recipe import Recipe
 
 
 def main(folder: Path, num_minibatches: int) -> None:
@@ -25,7 +24,7 @@ def main(folder: Path, num_minibatches: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     tree = json.loads((folder / "recipe.json").read_text())
-    brew(Recipe.load(tree, "recipe.json"), tree, folder, folder / "table", progress=Deadly())
+    make_table(load_recipe(tree, "recipe.json", folder), folder / "table", progress=Deadly())
     status = Path("/proc/self/status").read_text().splitlines()
     print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
 

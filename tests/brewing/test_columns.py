@@ -17,6 +17,7 @@ SCHEMA = pa.schema(
         "Deep": pa.list_(pa.list_(pa.list_(pa.int64()))),
         "Shown": pa.timestamp("us"),
         "Ids": pa.list_(pa.int64()),
+        "Nowhere": pa.timestamp("us", "Atlantis"),
     }
 )
 
@@ -48,8 +49,17 @@ SCHEMA = pa.schema(
         ({"hashed_factors": ["BannerID"]}, BadInput, "is uint64, expected strings .*; move it to categorical_factors"),
         ({"hashed_factors": ["Price"]}, BadInput, "expected strings or lists of them; move it to realvalue_factors"),
         ({"text_factors": {"Words": {"words": 1}}}, BadInput, "is list.*, expected strings; move it to hashed_factors"),
-        ({"keys": ["Ids"]}, BadInput, "keys: column 'Ids' is list.*, but a key is a single value per row"),
-        ({}, ConfigError, "no columns are listed"),
+        (
+            {"keys": ["Ids"]},
+            BadInput,
+            "keys: column 'Ids' is list.*, expected a single value per row; move it to",
+        ),
+        (
+            {"keys": ["Nowhere"]},
+            BadInput,
+            r"column 'Nowhere' is timestamp\[us, tz=Atlantis\], expected a number, text, time or bytes; cast it",
+        ),
+        ({}, ConfigError, "no columns are named"),
         ({"keys": ["Title"], "hashed_factors": ["Title", "Title"]}, ConfigError, "is listed twice in hashed_factors"),
     ],
 )

@@ -175,7 +175,7 @@ def test_a_key_is_unchanged_and_has_its_own_name_beside_a_factor() -> None:
     array = pa.array(["a", None])
     key = KeyConverter("x", pa.string(), is_factor_too=True)
     assert key.convert(array) is array
-    assert key.schema == ColumnSchema("key:x", "key", 1, "string")
+    assert key.schema == ColumnSchema("key:x", "key", 1, "string", {"role": "key"})
     assert KeyConverter("x", pa.string()).name == "x"
 
 

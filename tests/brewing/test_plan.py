@@ -27,7 +27,8 @@ def brew_all(keys: dict[str, Any], folder: Path, engine: str = "duckdb") -> tupl
     recipe = Recipe.load(keys, "recipe.json")
     scanned = {key: scan(source) for key, source in find_recipe_sources(recipe, folder).items()}
     plan = plan_recipe(recipe, scanned, find_engine(engine))
-    assert plan.schema.names == list({name: None for each in plan.tables for name in each.converters})
+    names = list({name: None for each in plan.tables for name in each.converters})
+    assert plan.schema.names == (names if recipe.pivot_column is None else [*names, "group_start"])
     counts = BrewCounts()
     return list(make_minibatches(plan.tables, plan.order, plan.batch_size, counts)), counts
 
@@ -56,7 +57,7 @@ REALS = st.none() | st.floats(width=32)
 
 @st.composite
 def rows_of_a_log(draw: st.DrawFn) -> list[dict[str, Any]]:
-    times = draw(st.lists(st.integers(0, 3 * HOUR), min_size=1, max_size=40))
+    times = draw(st.lists(st.integers(HOUR, 4 * HOUR), min_size=1, max_size=40))
     row = st.fixed_dictionaries(
         {
             "pivot": st.integers(0, 4),
@@ -131,6 +132,8 @@ def test_every_row_comes_once_in_the_promised_order_from_every_engine(
     ]
     assert [key for each in batches for key in value(each, "key:id").to_pylist()] == [row["id"] for row in in_order]
     check_values(batches, in_order)
+    if has_pivot:
+        check_groups(batches, [position(row)[:3] for row in in_order])
     num_hours = len({row["time"] // HOUR for row in rows})
     assert counts.num_short_batches <= num_hours
     assert plain(batches) == plain(brew_all(recipe, tmp_path)[0])
@@ -154,6 +157,14 @@ def check_values(batches: list[Minibatch], rows: list[dict[str, Any]]) -> None:
     assert begin == len(rows)
 
 
+def check_groups(batches: list[Minibatch], groups: list[Any]) -> None:
+    """A row is marked if it is the first of its group; no group is cut."""
+    marks = np.concatenate([each.values["group_start"] for each in batches])
+    assert marks.dtype == np.float32
+    assert marks.tolist() == [float(row == 0 or group != groups[row - 1]) for row, group in enumerate(groups)]
+    assert all(value(each, "group_start")[0] == 1 for each in batches)
+
+
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_of_a_log(), st.integers(1, 9), st.booleans(), st.booleans())
 def test_offline_tables_are_equal_from_every_engine(
@@ -169,6 +180,8 @@ def test_offline_tables_are_equal_from_every_engine(
     if not is_shuffled:
         assert numbers == sorted(numbers, key=lambda number: (rows[number]["pivot"] if has_pivot else 0, number))
     assert all(each.hour is None for each in batches)
+    if has_pivot:
+        check_groups(batches, [rows[number]["pivot"] for number in numbers])
     assert counts.num_short_batches <= 1
     assert plain(batches) == plain(brew_all(recipe, tmp_path, "memory")[0])
 
@@ -191,6 +204,7 @@ def test_joined_tables_give_the_columns_of_all(tmp_path: Path) -> None:
     assert plain_value(batch.values["banner"]) == [5, 6, 7]
     assert plain_value(batch.values["page"]) == ([50, 60, 70], [1, 1, 1])
     assert value(batch, "click").tolist() == [0, 1, 0]
+    assert value(batch, "group_start").tolist() == [1, 1, 0]
     parquet.write_table(features.slice(1), tmp_path / "pages.parquet")
     with pytest.raises(BadInput, match=r"pages.parquet: no row with _online_.*granular = 0, hit = 2, banner = 7"):
         brew_all(recipe, tmp_path)

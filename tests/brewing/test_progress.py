@@ -8,10 +8,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
 
-from samovar.brewing.brew import brew
+from samovar.brewing.brew import load_recipe, make_table
 from samovar.brewing.engines.duckdb import DuckDBEngine
 from samovar.brewing.progress import Progress, State
-from samovar.brewing.recipe import Recipe
 from samovar.brewing.sources import find_source, scan
 from samovar.errors import SamovarError
 
@@ -34,7 +33,7 @@ class Recorder(Progress):
 def brew_and_record(folder: Path, name: str, **more: object) -> list[State]:
     tree = {"source": name, "categorical_factors": ["banner"], "batch_size": 100, **more}
     progress = Recorder()
-    brew(Recipe.load(tree, "recipe.json"), tree, folder, folder / "table", progress=progress)
+    make_table(load_recipe(tree, "recipe.json", folder), folder / "table", progress=progress)
     return [*progress.ends, progress.state][1:]
 
 
@@ -94,7 +93,7 @@ def test_a_closed_duckdb_is_not_asked_for_progress(tmp_path: Path, monkeypatch: 
     progress = Progress()
     monkeypatch.setattr(DuckDBEngine, "_connect", _connect_without_files)
     with pytest.raises(SamovarError):
-        brew(Recipe.load(tree, "recipe.json"), tree, tmp_path, tmp_path / "table", progress=progress)
+        make_table(load_recipe(tree, "recipe.json", tmp_path), tmp_path / "table", progress=progress)
     assert progress.state.phase == "sorting"  # and no error of a closed connection
 
 

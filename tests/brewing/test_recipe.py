@@ -54,13 +54,16 @@ def test_dates_are_whole_hours_in_the_given_zone() -> None:
         ),
         ({"text_factors": {"x": {"words": 1}}}, "column 'x' is in both categorical_factors and text_factors"),
         ({"keys": ["k", "k"]}, "column 'k' is listed twice in keys"),
-        ({"categorical_factors": []}, "no columns are listed; fill categorical_factors, keys or another list"),
+        (
+            {"categorical_factors": []},
+            'no columns are named; give columns, such as {"user": "id"}, or fill',
+        ),
         ({"text_factors": {"y": {}}}, 'text_factors.y: give "words" or "ngrams"'),
         ({"time_unit": "seconds"}, "time_unit needs time_field"),
         ({"start_date": "2021-01-01"}, "start_date needs time_field"),
         ({"time_field": "t", "shuffle": {}}, "shuffle and time_field exclude each other"),
-        ({"time_field": "t", "start_date": "2021-01-01T00:30"}, "date '2021-01-01T00:30' must be a whole hour"),
-        ({"time_field": "t", "start_date": "soon"}, "date 'soon' must be ISO, such as 2021-01-20T17:00"),
+        ({"time_field": "t", "start_date": "2021-01-01T00:30"}, "start_date must be a whole hour"),
+        ({"time_field": "t", "start_date": "soon"}, "start_date must be ISO, such as 2021-01-20T17:00, got 'soon'"),
         ({"time_field": "t", "timezone": "Mars"}, "unknown timezone 'Mars'. Use an IANA name"),
         (
             {"time_field": "t", "start_date": "2021-01-02", "end_date": "2021-01-02"},
@@ -92,14 +95,21 @@ def test_an_unknown_key_is_an_unknown_key() -> None:
         ("1TiB", 1 << 40),
         ("3B", 3),
         ("2G", 2 * 10**9),
-        ("10", 10),
-        (7, 7),
+        ("1000000", 10**6),
+        (10**6, 10**6),
         (None, None),
     ],
 )
 def test_sizes_are_read_as_people_write_them(text: Any, size: Any) -> None:
     assert parse_memory_limit(text) == size
     assert load(memory_limit=text).memory_limit == size
+
+
+@pytest.mark.parametrize("number", [20, "20", " 20 ", 999_999])
+def test_a_bare_number_that_is_no_limit_is_refused_with_a_hint(number: Any) -> None:
+    digits = str(number).strip()
+    with pytest.raises(ConfigError, match=f'memory_limit: .*write "{digits}GB" if gigabytes are meant'):
+        load(memory_limit=number)
 
 
 @pytest.mark.parametrize(

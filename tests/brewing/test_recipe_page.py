@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from samovar.brewing.recipe import Recipe, RecipeTable, ShuffleOptions, TextOptions
+from samovar.brewing.recipe import RateOptions, Recipe, RecipeTable, ShuffleOptions, TextOptions
 from samovar.config import Schema
+from samovar.config.identity import identity
 from samovar.errors import ConfigError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text()
@@ -17,7 +18,7 @@ KEYS = {
     for found in re.finditer(r"^\| `(\w+)` \| [^|]+ \| (required|absent|`[^`]+`) \| [^|]+ \|$", PAGE, re.MULTILINE)
 }
 ERRORS = re.findall(r"^\| `(\{.*\})` \| ([^|]+) \|$", PAGE, re.MULTILINE)
-MODELS = (Recipe, RecipeTable, TextOptions, ShuffleOptions)
+MODELS = (Recipe, RecipeTable, TextOptions, ShuffleOptions, RateOptions)
 SMALLEST = {"source": "rows.csv", "categorical_factors": ["x"]}
 
 
@@ -34,12 +35,25 @@ def test_every_listed_key_exists() -> None:
 
 def test_the_examples_are_recipes() -> None:
     blocks = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 5
     used: set[str] = set()
     for block in blocks:
         Recipe.load(json.loads(block), "recipe.json")
         used |= set(json.loads(block))
-    assert {"time_unit", "datetime_format", "granularity", "tables"} == set(Recipe.model_fields) - used
+    assert set(Recipe.model_fields) - used == {
+        "time_unit",
+        "datetime_format",
+        "granularity",
+        "tables",
+        "bins",
+        "statistics",
+    }
+
+
+def test_the_long_form_makes_the_same_table() -> None:
+    short, long, *_ = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+    rest = {key: value for key, value in short.items() if key != "columns"}
+    assert identity(short) == identity({**rest, **long})
 
 
 @pytest.mark.parametrize(("keys", "message"), ERRORS)
@@ -49,7 +63,7 @@ def test_the_errors_are_real(keys: str, message: str) -> None:
 
 
 def test_the_errors_were_found() -> None:
-    assert len(ERRORS) == 17
+    assert len(ERRORS) == 33
 
 
 def _show(default: object) -> str:

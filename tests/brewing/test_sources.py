@@ -1,5 +1,6 @@
 """Sources of one or several files: which files they have, which columns, which fingerprints."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
 )
 def test_what_is_not_utf8_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(BadInput, match=rf"{name}: cannot be read as \w+ \('utf-8' codec .*\); convert it to UTF-8"):
+    with pytest.raises(BadInput, match=rf"{name}: cannot be read as \w+ \(line 1 is not utf-8\); set encoding"):
         read_all(tmp_path / name)
 
 
@@ -67,7 +68,7 @@ def test_a_column_that_a_file_has_twice_is_refused_where_it_is_used(tmp_path: Pa
     schema = scan(source).schema
     assert find_converters(schema, Factors(categorical_factors=["b"]), "here")
     assert [row["b"] for batch in read_in_order(source, schema, ["b"]) for row in batch.to_pylist()][:1] == [2]
-    with pytest.raises(BadInput, match=r"here: a file has two columns 'a'; rename or remove one"):
+    with pytest.raises(BadInput, match=r"here: there are two columns 'a'; rename or remove one"):
         find_converters(schema, Factors(categorical_factors=["a"]), "here")
 
 
@@ -117,3 +118,30 @@ def test_a_fingerprint_depends_on_name_and_content_but_not_on_the_folder(tmp_pat
     assert first == second == {"name": "rows.csv", "size_bytes": 4, "xxh64": first["xxh64"]}
     (tmp_path / "two" / "rows.csv").write_text("x\n2\n")
     assert fingerprint(tmp_path / "two" / "rows.csv") != first
+
+
+def test_an_encoding_is_that_of_every_text_file(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes("word,n\ncafé,1\n".encode("latin-1"))
+    with gzip.open(tmp_path / "2.jsonl.gz", "wb") as file:
+        file.write('{"word": "£5", "n": 2}\n'.encode("latin-1"))
+    kinds, rows = read_all(str(tmp_path / "*"), encoding="latin-1")
+    assert kinds == {"word": "string", "n": "int64"}
+    assert rows == [{"word": "café", "n": 1}, {"word": "£5", "n": 2}]
+    (tmp_path / "3.csv").write_bytes('word,n\n"two\nlines, é",3\n'.encode("utf-16"))
+    assert read_all(tmp_path / "3.csv", encoding="utf-16")[1] == [{"word": "two\nlines, é", "n": 3}]
+
+
+def test_a_line_that_the_encoding_cannot_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"word\nplain\ncaf\xe9\n")
+    with pytest.raises(
+        BadInput, match=r"rows.csv: cannot be read as csv \(line 3 is not utf-8\); set encoding, for ex"
+    ):
+        scan(find_source(tmp_path / "rows.csv"))
+    with pytest.raises(BadInput, match=r"line 3 is not ascii"):
+        scan(find_source(tmp_path / "rows.csv", encoding="ascii"))
+
+
+def test_an_encoding_without_text_files_is_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"x": [1]}), tmp_path / "rows.parquet")
+    with pytest.raises(BadInput, match=r"encoding 'latin-1': is for CSV and JSON files, but .*rows.parquet is parquet"):
+        find_source(tmp_path / "rows.parquet", encoding="latin-1")

@@ -47,6 +47,12 @@ def as_numpy(array: pa.Array) -> NDArray[Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
+def is_missing(array: pa.Array) -> NDArray[np.bool_]:
+    """Which values are null, or not a number."""
+    is_nan = types.is_floating(array.type) and not types.is_float16(array.type)
+    return as_numpy(pc.is_null(array, nan_is_null=is_nan)).astype(bool)
+
+
 def hashable(array: pa.Array) -> pa.Array:
     """The same values as integers or strings, for `hash_array`."""
     if types.is_boolean(array.type):

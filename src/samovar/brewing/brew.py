@@ -1,357 +1,291 @@
-"""Brewing as a stage: recipe → result directory. The only module of brewing that touches results and writes tables.
+"""Brewing from Python and from the command line: what the user gives, paths or rows in memory, keys or a recipe file,
+becomes a request. stage.py makes the table."""
 
-manifest/000001.json    makes the table count; written after all files of its segment
-segments/000001/…       the rows
-"""
-
-import hashlib
 import json
-import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from samovar.brewing.minibatches import make_minibatches
-from samovar.brewing.plan import BrewPlan, find_recipe_sources, plan_recipe
-from samovar.brewing.progress import BrewCounts, Progress
-from samovar.brewing.recipe import Recipe
-from samovar.brewing.sources import Fingerprint, ScannedSource, Source, fingerprint, no_rows, scan
-from samovar.config import flatten, resolve_path
-from samovar.errors import BadInput, ConfigError, Conflict, SamovarError
-from samovar.hours import HOUR_SECONDS, show_hour
-from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
-from samovar.results import Source as LineageSource
-from samovar.results.directory import CONFIG, ENVIRONMENT, LINEAGE, STATUS
-from samovar.store import LocalStore, Store, take_lease
-from samovar.tables.cell import Compression
-from samovar.tables.manifest import (
-    MANIFESTS,
-    Manifest,
-    Segment,
-    commit_manifest,
-    list_versions,
-    read_manifests,
-    table_inventory,
+from samovar.brewing.columns import make_converter
+from samovar.brewing.converters import Converter, KeyConverter
+from samovar.brewing.display import show_progress
+from samovar.brewing.formats import find_format
+from samovar.brewing.frames import Frame, copy_rows, find_frame
+from samovar.brewing.plan import (
+    BrewPlan,
+    expand_patterns,
+    find_recipe_sources,
+    plan_recipe,
+    recipe_tables,
+    wanted_columns,
 )
-from samovar.tables.schema import Minibatch, TableSchema
-from samovar.tables.writer import SEGMENTS, write_segment
+from samovar.brewing.progress import Progress
+from samovar.brewing.recipe import Recipe
+from samovar.brewing.sources import PathLike, ScannedSource, Source, SourceFile
+from samovar.brewing.stage import BrewRequest, BrewResult, append_hours, brew_whole, known_columns
+from samovar.config import dump_config, flatten, merge, read_config, resolve_path
+from samovar.config.document import as_path
+from samovar.config.identity import PLACE_KEYS, named_place
+from samovar.errors import ConfigError
+from samovar.results import ResultDirectory
+from samovar.results import Source as LineageSource
+from samovar.results.lineage import is_in_memory
+from samovar.store import LocalStore
+from samovar.tables import Table, open_table
+from samovar.tables.schema import ColumnSchema, parse_type
 
-TABLE_KIND = "table"
-_SAME_NUMBERS = {"real": re.compile("double|u?int64"), "categorical": re.compile("u?int64")}
-"""Source types that give the same column, by its kind: real values are stored as floats, and ids as 64 bits."""
-_NO_TYPE = re.compile("(?!)")
-_KEYS_PER_APPEND = ("source", "start_date", "end_date")
-
-
-@dataclass(frozen=True)
-class BrewResult:
-    """What a brew made.
-
-    Attributes:
-        directory: The tensor table.
-        version: The version of the table that it made or found.
-        counts: What it counted; None if the table was finished already.
-        notes: What the user should look at.
-    """
-
-    directory: Path
-    version: int
-    counts: BrewCounts | None
-    notes: Sequence[str]
-
-
-@dataclass(frozen=True)
-class BrewRequest:
-    """What is to be brewed, and where the table is to be."""
-
-    directory: Path
-    config: Mapping[str, Any]
-    sources: Mapping[str, Source]
-    """By the config key that names them."""
-    plan: Callable[[Mapping[str, ScannedSource]], BrewPlan]
-    """Makes the plan from the scanned sources. Finds mistakes."""
-    progress: Progress
+_log = logging.getLogger(__name__)
 
 
 def brew(
-    recipe: Recipe,
-    config: Mapping[str, Any],
-    folder: Path,
-    result: Path,
+    source: Any,
+    result: PathLike,
     *,
+    time: str | None = None,
+    columns: Mapping[str, Any] | None = None,
     append: bool = False,
-    progress: Progress | None = None,
+    allow_gap: bool = False,
+    progress: bool = True,
+    **recipe_keys: Any,
+) -> Table:
+    """Turn raw rows into a tensor table of ready minibatches.
+
+    Calling it again with the same rows and keys finds the table finished and opens it.
+
+    Args:
+        source: Paths or globs of Parquet, CSV, JSON lines or Arrow files, or rows in memory: a pandas DataFrame, a
+            polars DataFrame or LazyFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a DuckDB relation. Rows
+            in memory are first copied to the system's temporary folder.
+        result: The directory of the table.
+        time: Column with the time of each row, the recipe's `time_field`. The table is then sorted by time and cut by
+            the hour.
+        columns: What each column becomes: `"id"` (integers; lists are bags), `"id_sequence"` (lists whose order
+            counts), `"hash"` (strings as ids), `"text"` or `{"text": {"words": 2}}`, `"number"`, `"key"` (kept as it
+            is), `"time"` or `"ignore"`. Several roles are a list: `["id", "key"]`. A name such as `"feat_*"` stands for
+            all columns that it matches. Columns that are not named are ignored, with a note.
+        append: Add whole hours to a live table, which this makes if it does not exist.
+        allow_gap: Append hours even if some before them are missing: they will not come any more.
+        progress: Whether to show progress: a bar on a terminal or in a notebook, else an occasional log line.
+        **recipe_keys: Any other key of a recipe, such as `where`, `missing`, `time_format`, `batch_size` or `shuffle`.
+
+    Returns:
+        The table, opened.
+
+    Raises:
+        ConfigError: A key is unknown, or a value is wrong.
+        UnknownColumn: The source does not have a column.
+        BadInput: The source cannot be read, or a column does not have the type that its role needs.
+        Conflict: The directory belongs to another table.
+
+    Example:
+        >>> import pandas as pd, samovar
+        >>> clicks = pd.DataFrame({"user": [7, 8, 7], "ad": ["tea", "tea", "cups"], "clicked": [0, 1, 0]})
+        >>> roles = {"user": "id", "ad": "hash", "clicked": "number"}
+        >>> samovar.brew(clicks, "clicks_table", columns=roles, batch_size=2).num_minibatches
+        2
+    """
+    if time is not None and "time_field" in recipe_keys:
+        raise ConfigError("samovar.brew: time and time_field are the same key; give one of the two")
+    named = {"source": source, "time_field": time, "columns": columns}
+    keys = {**{key: value for key, value in named.items() if value is not None}, **recipe_keys}
+    place = resolve_path(str(as_path(result, "result")), Path())
+    return open_table(_brew(load_recipe(keys, "samovar.brew", Path()), place, append, allow_gap, progress).directory)
+
+
+def brew_recipe(
+    recipe: PathLike | Mapping[str, Any],
+    result: PathLike | None = None,
+    *,
+    overrides: Sequence[Mapping[str, Any]] = (),
+    append: bool = False,
+    allow_gap: bool = False,
+    progress: bool = True,
 ) -> BrewResult:
-    """Brew a recipe into the directory `result`. `config` is the recipe as it was given; its relative paths start at
-    `folder`."""
-    progress = progress or Progress()
-    sources = find_recipe_sources(recipe, folder)
-    if append:
-        known = _known_types(LocalStore(result))
-        sources = {key: replace(source, known_types=known) for key, source in sources.items()}
-    kept = _with_absolute_paths({key: value for key, value in config.items() if key != "result"}, folder)
+    """Brew a whole recipe, as `samovar brew` does.
 
-    def plan(scanned: Mapping[str, ScannedSource]) -> BrewPlan:
-        return plan_recipe(recipe, scanned, progress=progress)
+    Args:
+        recipe: A JSON file, whose relative paths start at its folder, or the recipe itself, whose relative paths start
+            at the current folder and whose sources may be rows in memory.
+        result: The directory of the table. Default: what the recipe names, else the file's name without its suffix.
+        overrides: Keys to change, like `--conf`; a dotted key is a path.
+        append: Add whole hours to a live table.
+        allow_gap: Append hours even if some before them are missing.
+        progress: Whether to show progress.
 
-    request = BrewRequest(result, kept, sources, plan, progress)
-    if not append:
-        return brew_whole(request)
-    if not recipe.order.is_online:
-        raise ConfigError("--append needs a recipe with time_field: a table without hours cannot grow")
-    return _append(request, recipe.hours[1])
+    Returns:
+        The directory, the version, the counts and the notes of the brew.
 
+    Raises:
+        ConfigError: A key is unknown, or a value is wrong.
+        UnknownColumn: The source does not have a column.
+        BadInput: The source cannot be read, or a column does not have the type that its role needs.
+        Conflict: The directory belongs to another table.
 
-def find_raw_ids(config: Mapping[str, Any]) -> dict[str, str]:
-    """The ids that the raw files of a table's recipe have now, as lineage records them, by the key that names them."""
-    sources = find_recipe_sources(Recipe.load(config, "recipe"), Path())
-    return {key: _digest([fingerprint(file.path) for file in source.files]) for key, source in sources.items()}
-
-
-def brew_whole(request: BrewRequest) -> BrewResult:
-    """Make a table in one go, or find it finished."""
-    directory = ResultDirectory(LocalStore(request.directory))
-    plan: BrewPlan | None = None
-    notes: list[str] = []
-    if directory.is_finished:  # only the fingerprints matter
-        fingerprints = _fingerprint_all(request)
+    Example:
+        >>> import pyarrow as pa
+        >>> recipe = {"source": pa.table({"user": [7, 8, 7]}), "columns": {"user": "id"}, "batch_size": 2}
+        >>> done = brew_recipe(recipe, "users_table")
+        >>> done.version, done.counts.num_rows, done.counts.num_batches
+        (1, 3, 2)
+    """
+    if isinstance(recipe, Mapping):
+        loaded = load_recipe(recipe, "recipe", Path(), overrides)
+        if result is None and loaded.recipe.result is None:
+            raise ConfigError("recipe: result is missing; name the directory of the table")
+        named = loaded.recipe.result if result is None else as_path(result, "result")
+        place = resolve_path(str(named), Path())
     else:
-        scanned = _scan_all(request)
-        fingerprints = {key: each.fingerprints for key, each in scanned.items()}
-        notes = [note for each in scanned.values() for note in each.notes]
-        plan = request.plan(scanned)  # a mistake is found before there is a directory
-    lineage = _lineage(request, fingerprints)
-    with _open_directory(directory, ResultPlan(TABLE_KIND, request.config, sources=lineage)) as result:
-        if plan is None or result.is_finished:
-            return BrewResult(request.directory, list_versions(directory.store)[-1], None, result.notes)
-        result.restore()
-        counts = BrewCounts()
-        if not list_versions(directory.store):  # a kill may have come between the manifest and the finish
-            _write_version(result, plan, _NextVersion([], directory.id, fingerprints), counts, request.progress)
-        result.finish(None, {"version": 1}, table_inventory(directory.store))
-        return BrewResult(request.directory, 1, counts, [*result.notes, *notes, *_zeroed(counts)])
+        path = as_path(recipe, "recipe")
+        loaded = load_recipe(read_config(path), str(path), path.parent, overrides)
+        place = (
+            as_path(result, "result") if result is not None else named_place(path, loaded.config, PLACE_KEYS["brew"])
+        )
+    return _brew(loaded, place, append, allow_gap, progress)
 
 
-def _append(request: BrewRequest, stop: int | None) -> BrewResult:
-    """Add a version of whole hours to a live table, which is never finished."""
-    directory = ResultDirectory(LocalStore(request.directory))
-    config = {key: value for key, value in request.config.items() if key not in _KEYS_PER_APPEND}
-    scanned = _scan_all(request)
-    fingerprints = {key: each.fingerprints for key, each in scanned.items()}
-    has_lines = any(each.known_schema is not None for each in scanned.values())
-    is_quiet = stop is not None and not has_lines and bool(list_versions(directory.store))
-    plan = None if is_quiet else request.plan(scanned)
-    with _open_directory(directory, ResultPlan(TABLE_KIND, {"live": True, **config})) as result:
-        result.restore()
-        before = read_manifests(directory.store) if list_versions(directory.store) else []
-        table_id = before[0].table_id if before else _digest([directory.id, fingerprints])
-        version = _NextVersion(before, table_id, fingerprints, is_live=True, stop=stop)
-        counts = BrewCounts()
-        if plan is None:
-            commit_manifest(directory.store, result.commit, version.manifest_without_rows(directory.name))
-        else:
-            _write_version(result, plan, version, counts, request.progress)
-        notes = [note for each in scanned.values() for note in each.notes]
-        return BrewResult(request.directory, version.number, counts, [*result.notes, *notes, *_zeroed(counts)])
+def _brew(loaded: "LoadedRecipe", result: Path, append: bool, allow_gap: bool, is_shown: bool) -> BrewResult:
+    progress = Progress()
+    with show_progress(progress) if is_shown else nullcontext():
+        done = make_table(loaded, result, append=append, allow_gap=allow_gap, progress=progress)
+    for note in done.notes:
+        _log.warning(note)
+    return done
 
 
-# Sources
+# What the user gives
 
 
-def _scan_all(request: BrewRequest) -> dict[str, ScannedSource]:
-    _begin_scan(request)
-    return {key: scan(source, request.progress.advance) for key, source in request.sources.items()}
+@dataclass(frozen=True)
+class LoadedRecipe:
+    """A recipe whose keys were checked."""
+
+    recipe: Recipe
+    config: Mapping[str, Any]
+    """As it was given, with words in place of rows in memory."""
+    folder: Path
+    """Where its relative paths start."""
+    frames: Mapping[str, Frame]
+    """Rows in memory by the key that names them."""
 
 
-def _fingerprint_all(request: BrewRequest) -> dict[str, Sequence[Fingerprint]]:
-    _begin_scan(request)
-    return {
-        key: [fingerprint(file.path, request.progress.advance) for file in source.files]
-        for key, source in request.sources.items()
-    }
+def load_recipe(
+    given: Mapping[str, Any], where: str, folder: Path, overrides: Sequence[Mapping[str, Any]] = ()
+) -> LoadedRecipe:
+    """Check a recipe. `where` is its name in errors. Only a recipe in Python can have paths that are no strings, and
+    rows in memory."""
+    config, frames = _take_frames(given)
+    merged = merge(config, *overrides) if overrides else config
+    config = json.loads(dump_config(merged))  # as the directory keeps it: a tuple becomes a list
+    recipe = Recipe.load(config, where)
+    kept = {key: each for key, each in frames.items() if is_in_memory(flatten(config).get(key))}
+    return LoadedRecipe(recipe, config, folder, kept)
 
 
-def _begin_scan(request: BrewRequest) -> None:
-    size_bytes = sum(source.size_bytes for source in request.sources.values())
-    request.progress.begin("scanning sources", size_bytes, "bytes")
+def _take_frames(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Frame]]:
+    """The recipe with words in place of rows in memory and strings in place of paths, and the rows by key."""
+    frames: dict[str, Frame] = {}
+
+    def take(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+        source = table.get("source")
+        frame = find_frame(source)
+        if frame is not None:
+            frames[key] = frame
+            return {**table, "source": frame.name}
+        if isinstance(source, list | tuple):
+            return {**table, "source": [_as_text(path) for path in source]}
+        return {**table, "source": _as_text(source)} if source is not None else dict(table)
+
+    config, tables = take(given, "source"), given.get("tables")
+    if isinstance(tables, list | tuple) and all(isinstance(table, Mapping) for table in tables):
+        config["tables"] = [take(table, f"tables[{number}].source") for number, table in enumerate(tables)]
+    return config, frames
 
 
-def _known_types(store: Store) -> dict[str, str]:
-    """The source types of the columns that a live table has so far."""
-    columns = read_manifests(store)[-1].schema.columns if list_versions(store) else ()
-    return {column.name: column.source_type for column in columns}
+def _as_text(path: Any) -> Any:
+    return os.fspath(path) if hasattr(path, "__fspath__") else path
 
 
-def _lineage(request: BrewRequest, fingerprints: Mapping[str, Any]) -> list[LineageSource]:
-    named = flatten(request.config)
-    paths = {key: named[key] if isinstance(named[key], str) else ", ".join(named[key]) for key in request.sources}
-    return [LineageSource(key, path, _digest(fingerprints[key]), is_raw=True) for key, path in paths.items()]
+def _copy_frame(
+    loaded: LoadedRecipe, key: str, folder: Path | None, known_types: Mapping[str, str], progress: Progress
+) -> Source:
+    """Rows in memory as a source: a copy in `folder`, or, if that is None, only its fingerprint."""
+    frame = loaded.frames[key]
+    recipe = expand_patterns(loaded.recipe, {key: frame.names}, {key: frame.name})
+    table = recipe_tables(recipe)[key]
+    wanted = wanted_columns(recipe, table)
+    path = folder / f"{key}.arrow" if folder is not None else None
+    progress.begin("copying rows")
+    found = copy_rows(frame, wanted, path, known_types=known_types, on_rows=progress.advance)
+    file = SourceFile(path or Path(), find_format(Path("rows.arrow")), frame.name, found)
+    others = tuple(name for name in frame.names if name not in wanted)
+    return Source(frame.name, (file,), table.factors.text_columns, others, tuple(frame.notes), frame.hint_for_floats)
 
 
 def _with_absolute_paths(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The recipe, so that it can be brewed again from anywhere."""
 
     def absolute(path: str) -> str:
-        return str(resolve_path(path, folder, symlinks="keep"))
+        return path if is_in_memory(path) else str(resolve_path(path, folder, symlinks="keep"))
 
     listed = config["source"]
     whole = {**config, "source": absolute(listed) if isinstance(listed, str) else [absolute(each) for each in listed]}
+    if config.get("statistics"):
+        whole["statistics"] = absolute(config["statistics"])
     if config.get("tables"):
         whole["tables"] = [_with_absolute_paths(table, folder) for table in config["tables"]]
     return whole
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+# The request
 
 
-def _zeroed(counts: BrewCounts) -> list[str]:
-    zeroed = ", ".join(f"{name} {count}" for name, count in sorted(counts.num_zeroed.items()))
-    return [f"nulls that became 0: {zeroed}"] if zeroed else []
+def _parts(column: ColumnSchema) -> Sequence[Converter]:
+    """The raw columns that a column of a table is made from."""
+    converter = make_converter(column)
+    return [KeyConverter(column.name, parse_type(column.source_type))] if converter is None else converter.parts
 
 
-# The directory
+def _learned(loaded: LoadedRecipe) -> tuple[Sequence[ColumnSchema], Sequence[LineageSource]]:
+    """The columns of the table that `statistics` names, and the link to it."""
+    if loaded.recipe.statistics is None:
+        return (), ()
+    path = resolve_path(loaded.recipe.statistics, loaded.folder)
+    return open_table(path).schema.columns, (ResultDirectory(LocalStore(path)).as_source("statistics"),)
 
 
-@contextmanager
-def _open_directory(directory: ResultDirectory, plan: ResultPlan) -> Iterator[OpenResult]:
-    """The directory to work in. A failure before the first version of the table leaves it empty, so that another
-    attempt, with a corrected recipe or source, does not find the directory of the failed one."""
-    result = begin(directory, plan)
-    try:
-        with result:
-            yield result
-    except Exception:  # not an interrupt: an interrupted brew can be resumed
-        with suppress(SamovarError):  # the first error is the one to report; another holder keeps the directory
-            _empty(directory)
-        raise
+def make_table(
+    loaded: LoadedRecipe,
+    result: Path,
+    *,
+    append: bool = False,
+    allow_gap: bool = False,
+    progress: Progress | None = None,
+) -> BrewResult:
+    """Brew a recipe into the directory `result`."""
+    if allow_gap and not append:
+        raise ConfigError("allow_gap is only for append")
+    progress = progress or Progress()
+    recipe = loaded.recipe
+    if append and not recipe.order.is_online:
+        raise ConfigError("append needs a recipe with time_field: a table without hours cannot grow")
+    store = LocalStore(result)
+    columns = known_columns(store) if append else ()
+    known = {part.column: str(part.source_type) for column in columns for part in _parts(column)}
+    learned, links = _learned(loaded)
+    with TemporaryDirectory(prefix="samovar-brew-") if loaded.frames else nullcontext("") as folder:
+        copies = {} if ResultDirectory(store).is_finished else {key: Path(folder) for key in loaded.frames}
+        given = {key: _copy_frame(loaded, key, copies.get(key), known, progress) for key in loaded.frames}
+        sources = find_recipe_sources(recipe, loaded.folder, given)
+        sources = {key: replace(source, known_types=known) for key, source in sources.items()}
+        config = {key: value for key, value in loaded.config.items() if key != "result"}
 
+        def plan(scanned: Mapping[str, ScannedSource]) -> BrewPlan:
+            return plan_recipe(recipe, scanned, progress=progress, known=[*columns, *learned], is_live=append)
 
-def _empty(directory: ResultDirectory) -> None:
-    """Remove what a brew made, and nothing else. The store's own folder stays: its epoch keeps late writers out."""
-    with take_lease(directory.store):
-        if list_versions(directory.store) or directory.is_finished:
-            return
-        for name in (CONFIG, LINEAGE, ENVIRONMENT, STATUS):
-            directory.store.remove(name)
-        for name in (SEGMENTS, MANIFESTS):
-            directory.store.remove_tree(name)
-
-
-# Versions
-
-
-@dataclass(frozen=True)
-class _NextVersion:
-    """A version of a table before its rows are written."""
-
-    before: Sequence[Manifest]
-    table_id: str
-    fingerprints: Any
-    is_live: bool = False
-    stop: int | None = None
-    """The hour until which a live table will be complete; None: until the end of its last hour with rows."""
-
-    @property
-    def number(self) -> int:
-        return len(self.before) + 1
-
-    @property
-    def first_row(self) -> int:
-        last = self.before[-1].segment if self.before else None
-        return last.first_row + last.num_rows if last else 0
-
-    @property
-    def start(self) -> int | None:
-        """The hour until which a live table is complete already."""
-        return self.before[-1].complete_until if self.before else None
-
-    @property
-    def can_be_empty(self) -> bool:
-        """Whether hours without rows are worth a version, which only moves the hour until which it is complete."""
-        return bool(self.before) and self.stop is not None
-
-    def manifest(self, schema: TableSchema, compression: str, segment: Segment) -> Manifest:
-        complete_until = self.stop
-        if self.is_live and self.stop is None:
-            last = segment.hours[-1].hour
-            assert last is not None
-            complete_until = last + HOUR_SECONDS
-        brewed_from = {"sources": self.fingerprints}
-        return Manifest(self.number, self.table_id, schema, compression, segment, complete_until, brewed_from)
-
-    def manifest_without_rows(self, where: str) -> Manifest:
-        assert self.stop is not None
-        if self.start is not None and self.stop <= self.start:
-            raise BadInput(
-                f"{where}: nothing to append: the source has no rows, and the table is complete until "
-                f"{show_hour(self.start)} already"
-            )
-        last = self.before[-1]
-        return self.manifest(last.schema, last.compression, Segment(self.number, self.first_row, 0, 0, (), (), {}))
-
-
-def _write_version(
-    result: OpenResult, plan: BrewPlan, version: _NextVersion, counts: BrewCounts, progress: Progress
-) -> None:
-    """Write one segment, and the manifest that makes it count."""
-    store, schema = result.directory.store, plan.schema
-    store.remove_tree(f"{SEGMENTS}/{version.number:06d}")  # what a killed brew left behind
-    with closing(_minibatches(plan, version, counts, progress, store.name)) as minibatches:
-        segment = write_segment(
-            store,
-            schema,
-            minibatches,
-            number=version.number,
-            first_row=version.first_row,
-            compression=Compression.parse(plan.compression),
-        )
-    if segment.num_rows > 0:
-        manifest = version.manifest(schema, plan.compression, segment)
-    elif version.can_be_empty:
-        manifest = version.manifest_without_rows(store.name)
-    else:
-        raise no_rows([table.source for table in plan.tables])
-    commit_manifest(store, result.commit, manifest)
-
-
-def _minibatches(
-    plan: BrewPlan, version: _NextVersion, counts: BrewCounts, progress: Progress, where: str
-) -> Generator[Minibatch]:
-    """All minibatches of a plan. Refuses those that do not fit the table's earlier versions, and reports progress."""
-    with closing(make_minibatches(plan.tables, plan.order, plan.batch_size, counts)) as minibatches:
-        for number, minibatch in enumerate(minibatches):
-            if number == 0:  # the first minibatch comes when all rows are sorted
-                progress.begin("writing", plan.num_rows)
-                _refuse_other_columns(version, plan.schema, where)
-            if version.start is not None and minibatch.hour is not None and minibatch.hour < version.start:
-                raise BadInput(
-                    f"{where}: is complete until {show_hour(version.start)}, but there is a row of the hour "
-                    f"{show_hour(minibatch.hour)}. Give start_date, or leave out the old files"
-                )
-            progress.reach(counts.num_rows)
-            yield minibatch
-
-
-def _refuse_other_columns(version: _NextVersion, schema: TableSchema, where: str) -> None:
-    problem = _find_difference(version.before[-1].schema, schema) if version.before else None
-    if problem is not None:
-        raise Conflict(f"{where}: {problem}. Correct the recipe or the source, or brew a new table")
-
-
-def _find_difference(old: TableSchema, new: TableSchema) -> str | None:
-    """How the columns of a new version differ from those of the table."""
-    before, after = ({column.name: column for column in schema.columns} for schema in (old, new))
-    for name in [*before, *(name for name in after if name not in before)]:
-        if name not in after or name not in before:
-            return f"column {name!r} is only in {'the table' if name in before else 'the recipe'}"
-        left, right = before[name], after[name]
-        same = _SAME_NUMBERS.get(left.kind, _NO_TYPE)
-        types = [same.sub("number", column.source_type) for column in (left, right)]
-        if (left.kind, left.rank, types[0]) != (right.kind, right.rank, types[1]):
-            return f"column {name!r} is {left.source_type} in the table and {right.source_type} in the source"
-    if (old.names, old.sort_key) != (new.names, new.sort_key):
-        return "the recipe orders the columns or the rows differently"
-    return None
+        request = BrewRequest(result, _with_absolute_paths(config, loaded.folder), sources, plan, progress, links)
+        return append_hours(request, recipe.hours, allow_gap=allow_gap) if append else brew_whole(request)

@@ -3,6 +3,7 @@ rows of the source show how long real-valued lists are, so that a null list beco
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -15,16 +16,33 @@ from samovar.brewing.converters import (
     Converter,
     HashedConverter,
     KeyConverter,
+    Missing,
+    RateConverter,
     RealConverter,
     TextConverter,
     UnravelledConverter,
 )
-from samovar.brewing.sources import ScannedSource, read_in_order
+from samovar.brewing.made_columns import (
+    CrossConverter,
+    MissingConverter,
+    TimeCycleConverter,
+    TimeIdConverter,
+    cross_name,
+    missing_name,
+)
+from samovar.brewing.patterns import NamedColumns, is_pattern
+from samovar.brewing.row_filter import ALL_ROWS, RowFilter
+from samovar.brewing.sources import ScannedSource
+from samovar.brewing.statistics import BinnedConverter, StandardConverter
+from samovar.config.roles import LISTS, STANDARD
 from samovar.config.values import nearest
-from samovar.errors import BadInput, ConfigError, UnknownColumn
+from samovar.errors import BadInput, ConfigError, CorruptData, UnknownColumn
+from samovar.tables.keys import key_type
+from samovar.tables.schema import ColumnSchema, parse_type
 
 MAX_DEPTH = 2
-NO_COLUMNS = "no columns are listed; fill categorical_factors, keys or another list"
+NO_COLUMNS = 'no columns are named; give columns, such as {"user": "id"}, or fill categorical_factors or another list'
+_ROLES = {name: role for role, name in LISTS.items()}
 
 
 @dataclass(frozen=True)
@@ -37,127 +55,282 @@ class Factors:
     hashed_factors: Sequence[str] = ()
     text_factors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     keys: Sequence[str] = ()
+    scale: Mapping[str, str] = field(default_factory=dict)
+    """Real-valued columns that are standardised, by training or by brewing."""
+    bins: Mapping[str, int] = field(default_factory=dict)
+    """Real-valued columns that become ids, with the number of bins."""
+    missing: Mapping[str, Missing] = field(default_factory=dict)
+    """What becomes of missing values."""
+    crosses: Sequence[Sequence[str]] = ()
+    """Columns whose combinations become ids."""
+    named_by_role: frozenset[str] = frozenset()
+    """The columns that the recipe names in `columns`. Messages about them speak of roles instead of lists."""
+
+    @property
+    def lists(self) -> dict[str, Sequence[str] | Mapping[str, Any]]:
+        """The columns by list, in the order that they have in a table."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name in _ROLES}
 
     @property
     def columns(self) -> list[str]:
-        """Every column that is read, each once."""
-        return list(dict.fromkeys(column for item in fields(self) for column in getattr(self, item.name)))
+        """Every column that becomes something itself, each once."""
+        return list(dict.fromkeys(column for columns in self.lists.values() for column in columns))
 
     @property
-    def text_columns(self) -> frozenset[str]:
+    def read_columns(self) -> list[str]:
+        """Every column that is read, each once."""
+        return list(dict.fromkeys([*self.columns, *(column for cross in self.crosses for column in cross)]))
+
+    @property
+    def text_columns(self) -> NamedColumns:
         """Columns whose values are texts even where they look like numbers."""
-        return frozenset([*self.hashed_factors, *self.text_factors])
+        texts = frozenset([*self.hashed_factors, *self.text_factors])
+        return NamedColumns(texts, (frozenset(self.columns) | self.named_by_role) - texts)
 
 
 def find_repeated(factors: Factors) -> Iterator[str]:
     """Problems of the lists themselves. `keys` may repeat columns of the others."""
     home: dict[str, str] = {}
-    for item in fields(factors):
+    for name, columns in factors.lists.items():
         seen: set[str] = set()
-        for column in getattr(factors, item.name):
+        for column in columns:
             if column in seen:
-                yield f"column {column!r} is listed twice in {item.name}"
-            elif item.name != "keys" and column in home:
-                yield f"column {column!r} is in both {home[column]} and {item.name}; only keys may repeat a factor"
+                yield f"column {column!r} is listed twice in {name}"
+            elif name != "keys" and column in home:
+                yield f"column {column!r} is in both {home[column]} and {name}; only keys may repeat a factor"
             seen.add(column)
-            home.setdefault(column, item.name)
+            home.setdefault(column, name)
+    for name in ("scale", "bins"):
+        for column in getattr(factors, name):
+            if column not in factors.realvalue_factors and not is_pattern(column):
+                yield f"{name}: column {column!r} is not in realvalue_factors"
+    for column in factors.scale.keys() & factors.bins.keys():
+        yield f"column {column!r} has both a scale and bins; keep one of the two"
+    for column, policy in factors.missing.items():
+        homes = [name for name, columns in factors.lists.items() if column in columns]
+        if policy == "drop" or is_pattern(column):
+            continue
+        if not homes:
+            yield f"missing: column {column!r} has no role; only 'drop' can be said of such a column"
+        elif policy == "zero" and "realvalue_factors" not in homes:
+            yield f"missing: column {column!r} is no number, so it cannot be zero"
+        elif policy == "indicator" and homes == ["keys"]:
+            yield f"missing: column {column!r} is a key only; an indicator needs another role"
 
 
-def find_converters(schema: pa.Schema, factors: Factors, where: str) -> dict[str, Converter]:
-    """One converter per column, by its name in the tensor table, in the order of the lists."""
+def find_converters(
+    schema: pa.Schema, factors: Factors, where: str, float_hint: str = "", odd_texts: Mapping[str, str] | None = None
+) -> dict[str, Converter]:
+    """One converter per column, by its name in the tensor table, in the order of the lists. `float_hint` is added to
+    the error about ids that are floats; `odd_texts` are those of `ScannedSource`."""
+    odd_texts = odd_texts or {}
     for problem in find_repeated(factors):
         raise ConfigError(f"{where}: {problem}")
-    for column in factors.columns:
+    for column in factors.read_columns:
         require_column(schema, column, where)
-    made = [*_make_factors(schema, factors, where), *_make_keys(schema, factors, where)]
+    places = {
+        name: [
+            _Place(
+                each,
+                schema.field(each).type,
+                name,
+                each in factors.named_by_role,
+                where,
+                float_hint,
+                odd_texts.get(each, ""),
+            )
+            for each in columns
+        ]
+        for name, columns in factors.lists.items()
+    }
+    made: list[Converter] = [
+        replace(each, missing=factors.missing.get(each.column))
+        for each in (*_make_factors(places, factors), *_make_keys(places))
+    ]
+    made += [*_make_indicators(made), *_make_crosses(schema, factors, where)]
     if not made:
         raise ConfigError(f"{where}: {NO_COLUMNS}")
     by_name = {converter.name: converter for converter in made}
     if len(by_name) < len(made):
         name = next(name for name, count in Counter(each.name for each in made).items() if count > 1)
-        raise ConfigError(
-            f"{where}: two columns would be called {name!r}, which is the name of a key that is also a factor. Rename "
-            "the column, or leave out the key"
-        )
+        if name.startswith("key:"):
+            raise ConfigError(
+                f"{where}: two columns would be called {name!r}, which is the name of a key that is also a factor. "
+                "Rename the column, or leave out the key"
+            )
+        raise ConfigError(f"{where}: two columns would be called {name!r}; rename that of the source")
     return by_name
 
 
 def require_column(schema: pa.Schema, column: str, where: str) -> pa.DataType:
-    if column not in schema.names:
-        best = nearest(column, schema.names)
-        hint = f" Did you mean {best!r}?" if best else ""
-        raise UnknownColumn(f"{where}: no column {column!r}.{hint} Available: {', '.join(schema.names)}")
-    if schema.names.count(column) > 1:
-        raise BadInput(f"{where}: a file has two columns {column!r}; rename or remove one")
+    require_name(schema.names, column, where)
     return schema.field(column).type
 
 
-def _make_factors(schema: pa.Schema, factors: Factors, where: str) -> Iterator[Converter]:
-    for column in factors.categorical_factors:
-        yield CategoricalConverter(column, _number_type(schema, column, "categorical_factors", where))
-    for column in factors.realvalue_factors:
-        yield RealConverter(column, _number_type(schema, column, "realvalue_factors", where))
-    for column in factors.unravelled_categorical_factors:
-        kind = _number_type(schema, column, "unravelled_categorical_factors", where)
+def require_name(names: Sequence[str], column: str, where: str) -> None:
+    if column not in names:
+        best = nearest(column, names)
+        hint = f" Did you mean {best!r}?" if best else ""
+        raise UnknownColumn(f"{where}: no column {column!r}.{hint} Available: {', '.join(names)}")
+    if names.count(column) > 1:
+        raise BadInput(f"{where}: there are two columns {column!r}; rename or remove one")
+
+
+def _make_factors(places: "Mapping[str, list[_Place]]", factors: Factors) -> Iterator[Converter]:
+    for place in places["categorical_factors"]:
+        yield CategoricalConverter(place.column, _number_type(place))
+    for place in places["realvalue_factors"]:
+        yield _make_number(place, factors)
+    for place in places["unravelled_categorical_factors"]:
+        kind = _number_type(place)
         if depth_of(kind) == 0 and not types.is_null(kind):
-            raise BadInput(
-                f"{where}: unravelled_categorical_factors: column {column!r} is {kind}, expected a list; move it to "
-                "categorical_factors"
-            )
-        yield UnravelledConverter(column, kind)
-    for column in factors.hashed_factors:
-        yield HashedConverter(column, _text_type(schema, column, "hashed_factors", MAX_DEPTH, where))
-    for column, options in factors.text_factors.items():
-        yield TextConverter(column, _text_type(schema, column, "text_factors", 0, where), **options)
+            raise place.refuse("a list", place.move("categorical_factors"))
+        yield UnravelledConverter(place.column, kind)
+    for place in places["hashed_factors"]:
+        yield HashedConverter(place.column, _text_type(place, MAX_DEPTH))
+    for place in places["text_factors"]:
+        yield TextConverter(place.column, _text_type(place, 0), **factors.text_factors[place.column])
 
 
-def _make_keys(schema: pa.Schema, factors: Factors, where: str) -> Iterator[Converter]:
-    taken = {column for item in fields(factors) if item.name != "keys" for column in getattr(factors, item.name)}
-    for column in factors.keys:
-        kind = schema.field(column).type
-        if types.is_nested(kind):
-            raise BadInput(
-                f"{where}: keys: column {column!r} is {kind}, but a key is a single value per row; move it to a list "
-                "of factors"
-            )
-        yield KeyConverter(column, kind, is_factor_too=column in taken)
+def _make_number(place: "_Place", factors: Factors) -> Converter:
+    kind, scale, bins = _number_type(place), factors.scale.get(place.column), factors.bins.get(place.column)
+    if bins is None and scale != STANDARD:
+        return RealConverter(place.column, kind, scale=scale)
+    if depth_of(kind) > 0:
+        advice = 'use {"scale": "running"}, which takes lists' if bins is None else "split it into columns"
+        raise place.refuse(f"single numbers for {'its scale' if bins is None else 'bins'}", advice)
+    return StandardConverter(place.column, kind) if bins is None else BinnedConverter(place.column, kind, bins)
 
 
-def _number_type(schema: pa.Schema, column: str, factors: str, where: str) -> pa.DataType:
-    kind = schema.field(column).type
-    leaf, advice = leaf_of(kind), ""
-    is_real = factors == "realvalue_factors"
+def _make_indicators(converters: Sequence[Converter]) -> Iterator[Converter]:
+    for each in converters:
+        if each.missing == "indicator" and each.kind != "key":
+            yield MissingConverter(missing_name(each.column), each.source_type, each.column, each.takes)
+
+
+def _make_crosses(schema: pa.Schema, factors: Factors, where: str) -> Iterator[Converter]:
+    for cross in factors.crosses:
+        kinds = [schema.field(column).type for column in cross]
+        for column, kind in zip(cross, kinds, strict=True):
+            if not (types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) or is_text(kind)):
+                raise BadInput(f"{where}: crosses: column {column!r} is {kind}, expected single integers or strings")
+        yield CrossConverter(cross_name(cross), pa.uint64(), tuple(cross), tuple(map(str, kinds)))
+
+
+def _make_keys(places: "Mapping[str, list[_Place]]") -> Iterator[Converter]:
+    taken = {place.column for name, listed in places.items() if name != "keys" for place in listed}
+    for place in places["keys"]:
+        if types.is_nested(place.kind):
+            advice = "give it another role" if place.is_role else "move it to a list of factors"
+            raise place.refuse("a single value per row", advice)
+        try:
+            key_type(str(place.kind))
+        except BadInput:
+            raise place.refuse("a number, text, time or bytes", "cast it to one of these") from None
+        yield KeyConverter(place.column, place.kind, is_factor_too=place.column in taken)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One column in one list of a recipe, with its type in the source."""
+
+    column: str
+    kind: pa.DataType
+    list: str
+    is_role: bool
+    """Whether the recipe names the column in `columns`; messages then speak of roles."""
+    where: str
+    float_hint: str
+    odd_text: str
+    """Where a column of numbers has a text."""
+
+    def refuse(self, expected: str, advice: str) -> BadInput:
+        if self.is_role:
+            role = _ROLES[self.list]
+            problem = f"column {self.column!r} is {self.kind}, but the role {role!r} needs {expected}"
+        else:
+            problem = f"{self.list}: column {self.column!r} is {self.kind}, expected {expected}"
+        return BadInput(f"{self.where}: {problem}; {advice}")
+
+    def move(self, *lists: str, reasons: Sequence[str] = ()) -> str:
+        """Advice to put the column into one of other lists, or to give it one of their roles."""
+        names = [repr(_ROLES[name]) if self.is_role else name for name in lists]
+        shown = [f"{name} ({reason})" for name, reason in zip(names, reasons, strict=True)] if reasons else names
+        return f"use {' or '.join(shown)}" if self.is_role else f"move it to {' or to '.join(shown)}"
+
+
+def _number_type(place: _Place) -> pa.DataType:
+    kind, leaf, advice = place.kind, leaf_of(place.kind), ""
+    is_real = place.list == "realvalue_factors"
     if is_text(leaf):
-        advice = "move it to hashed_factors (a string is one id) or to text_factors (a bag of words)"
+        reasons = ("a string is one id", "a bag of words")
+        advice = place.move("hashed_factors", "text_factors", reasons=reasons)
         if depth_of(kind) > 0:
-            advice = "move it to hashed_factors (each string is an id)"
+            advice = place.move("hashed_factors", reasons=["each string is an id"])
+        if place.odd_text:
+            advice = f"{place.odd_text}. Correct it, or leave it empty if it is missing"
     elif types.is_floating(leaf) or types.is_decimal(leaf):
         if not is_real:
-            advice = "ids are integers from -2**63 to 2**64 - 1; move it to realvalue_factors, or correct its values"
+            hint = f" ({place.float_hint})" if place.float_hint else ""
+            move = place.move("realvalue_factors")
+            advice = f"ids are integers from -2**63 to 2**64 - 1; {move}, or correct its values{hint}"
     elif not (types.is_integer(leaf) or types.is_boolean(leaf) or types.is_null(leaf)):
-        advice = "cast it to a number, or move it to keys"
+        advice = f"cast it to a number, or {place.move('keys')}"
     elif depth_of(kind) > MAX_DEPTH:
         advice = f"flatten it to at most {MAX_DEPTH} levels"
     if advice:
-        expected = "numbers" if is_real else "integers"
-        raise BadInput(
-            f"{where}: {factors}: column {column!r} is {kind}, expected {expected} or lists of them; {advice}"
-        )
+        raise place.refuse(f"{'numbers' if is_real else 'integers'} or lists of them", advice)
     return kind
 
 
-def _text_type(schema: pa.Schema, column: str, factors: str, max_depth: int, where: str) -> pa.DataType:
-    kind = schema.field(column).type
-    leaf = leaf_of(kind)
+def _text_type(place: _Place, max_depth: int) -> pa.DataType:
+    kind, leaf = place.kind, leaf_of(place.kind)
     if not (is_text(leaf) or types.is_null(leaf)) or depth_of(kind) > max_depth:
-        expected = "strings or lists of them" if max_depth else "strings"
         home = "realvalue_factors" if types.is_floating(leaf) else "categorical_factors"
         home = "hashed_factors" if is_text(leaf) and not max_depth else home
-        raise BadInput(f"{where}: {factors}: column {column!r} is {kind}, expected {expected}; move it to {home}")
+        raise place.refuse("strings or lists of them" if max_depth else "strings", place.move(home))
     return kind
 
 
-def with_shapes(converters: Mapping[str, Converter], scanned: ScannedSource) -> dict[str, Converter]:
+_BY_ROLE: Mapping[str, type[Converter]] = {
+    each.role: each
+    for each in (
+        CategoricalConverter,
+        UnravelledConverter,
+        HashedConverter,
+        TextConverter,
+        RealConverter,
+        RateConverter,
+        StandardConverter,
+        BinnedConverter,
+        MissingConverter,
+        CrossConverter,
+        TimeCycleConverter,
+        TimeIdConverter,
+    )
+}
+
+
+def make_converter(column: ColumnSchema) -> Converter | None:
+    """The converter that made a column of features; None if the table does not say, or it is a key."""
+    recorded = dict(column.converter or {})
+    found = _BY_ROLE.get(recorded.pop("role", ""))
+    if found is None:
+        return None
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()
+    }
+    try:
+        converter = found(column.name, parse_type(column.source_type), **options)
+        _ = converter.parts
+    except (TypeError, ValueError, KeyError):
+        raise CorruptData(f"column {column.name!r}: its converter {column.converter} is damaged") from None
+    return converter
+
+
+def with_shapes(
+    converters: Mapping[str, Converter], scanned: ScannedSource, row_filter: RowFilter = ALL_ROWS
+) -> dict[str, Converter]:
     """The same converters. Those of real-valued lists get a shape, if the first rows of a file show one."""
     found = dict(converters)
     for number in range(len(scanned.source.files)):
@@ -165,7 +338,8 @@ def with_shapes(converters: Mapping[str, Converter], scanned: ScannedSource) -> 
         if not shapeless:
             break
         columns = list(dict.fromkeys(each.column for each in shapeless.values()))
-        first = next(read_in_order(scanned.source, scanned.schema, columns, [number]), None)
+        with closing(row_filter.read(scanned.source, scanned.schema, columns, [number])) as batches:
+            first = next((batch for batch in batches if batch.num_rows > 0), None)
         for name, converter in shapeless.items():
             shape = None if first is None else _shape(first.column(converter.column))
             found[name] = replace(converter, shape=shape)  # type: ignore[call-arg]  # only RealConverters are shapeless

@@ -6,24 +6,28 @@ files; works on whole arrays, never row by row.
     hashed        str, [str], [[str]]      like categorical, with hashes as ids
     text          str                      like categorical, with the hashes of its tokens as a list
     real          number, [n], [[n]]       float32 [B], [B, L], [B, L, K]
+    rate          number                   float32 [B], which brewing made from other columns
     key           anything single-valued   the Arrow array itself
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from samovar.brewing.arrays import Ragged, as_numpy, count_in_each, depth_of, longest, spread, unnest
+from samovar.brewing.arrays import Ragged, as_numpy, count_in_each, depth_of, is_missing, longest, spread, unnest
 from samovar.brewing.text import tokens
 from samovar.errors import BadInput
 from samovar.native import hash_array
 from samovar.tables.schema import ColumnSchema, Ids, Kind, Value
 
+Missing = Literal["zero", "drop", "indicator", "error"]
+"""What becomes of a row whose value is missing."""
 Locate = Callable[[int], str]
 """Where row n of an array comes from, for messages."""
 
@@ -39,9 +43,13 @@ class Converter(ABC):
     column: str
     """Its name in the source."""
     source_type: pa.DataType
+    missing: Missing | None = field(default=None, kw_only=True, repr=False)
+    """What the recipe says about missing values. None: a number becomes 0, and NaN stays NaN."""
     kind: ClassVar[Kind]
-    reads_texts: ClassVar[bool] = False
-    """Whether values are texts even where they look like numbers."""
+    role: ClassVar[str | None] = None
+    """Its name in a recipe's `columns`; None for a converter of the user's own."""
+    takes: ClassVar[Literal["numbers", "integers", "strings", "times"]] = "numbers"
+    """What raw values are. Strings are texts even where they look like numbers."""
 
     @property
     def name(self) -> str:
@@ -54,29 +62,60 @@ class Converter(ABC):
         """Number of dimensions of a bag's lengths, or of the tensor."""
 
     @property
+    def options(self) -> dict[str, Any]:
+        """What the role alone does not say, as JSON."""
+        return {}
+
+    @property
+    def parts(self) -> "Sequence[Converter]":
+        """Those of the raw columns that it takes: itself, unless it is made from other columns."""
+        return (self,)
+
+    @property
     def schema(self) -> ColumnSchema:
-        return ColumnSchema(self.name, self.kind, self.rank, str(self.source_type))
+        """The column that it makes."""
+        missing = {} if self.missing is None else {"missing": self.missing}
+        recorded = None if self.role is None else {"role": self.role, **self.options, **missing}
+        return ColumnSchema(self.name, self.kind, self.rank, str(self.source_type), recorded)
 
     @abstractmethod
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Value:
         """The value of one minibatch. `locate` names a row in errors."""
 
+    def apply(self, arrays: Sequence[pa.Array], locate: Locate = _locate_by_number) -> Value:
+        """The value of one minibatch, from the columns of its parts: several of them make a struct."""
+        if len(arrays) > 1:
+            return self.convert(pa.StructArray.from_arrays(arrays, [part.column for part in self.parts]), locate)
+        array = arrays[0]
+        if self.missing is not None:
+            lacks = is_missing(array)
+            if self.missing in ("drop", "error") and lacks.any():
+                why = "it must not be" if self.missing == "error" else "the table has no such rows"
+                raise BadInput(f"{locate(int(lacks.argmax()))}: column {self.column!r} is missing, but {why}")
+            if lacks.sum() > array.null_count:
+                array = pc.if_else(pa.array(lacks), pa.scalar(None, array.type), array)  # NaN
+        return self.convert(array, locate)
+
 
 @dataclass(frozen=True)
 class CategoricalConverter(Converter):
     kind = "categorical"
+    role = "id"
+    takes = "integers"
 
     @property
     def rank(self) -> int:
         return max(1, depth_of(self.source_type))
 
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Ids:
-        return _to_bags(unnest(array))
+        return to_bags(unnest(array))
 
 
 @dataclass(frozen=True)
 class UnravelledConverter(Converter):
     kind = "categorical"
+    role = "id_sequence"
+    takes = "integers"
 
     @property
     def rank(self) -> int:
@@ -92,7 +131,7 @@ class UnravelledConverter(Converter):
         lengths = ones
         for level in reversed(ragged.lengths):
             lengths = spread(lengths, level, longest(level))
-        return Ids(_to_ids(ragged.values), lengths)
+        return Ids(to_ids(ragged.values), lengths)
 
 
 @dataclass(frozen=True)
@@ -100,7 +139,8 @@ class HashedConverter(Converter):
     """A string is an id: its XXH64 with seed 0, forever."""
 
     kind = "categorical"
-    reads_texts = True
+    role = "hash"
+    takes = "strings"
 
     @property
     def rank(self) -> int:
@@ -109,7 +149,7 @@ class HashedConverter(Converter):
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Ids:
         ragged = unnest(array)
         values = ragged.values if pa.types.is_null(ragged.values.type) else hash_array(ragged.values)
-        return _to_bags(replace(ragged, values=values))
+        return to_bags(replace(ragged, values=values))
 
 
 @dataclass(frozen=True)
@@ -117,31 +157,44 @@ class TextConverter(Converter):
     """A text is a bag of its words, runs of words or n-grams of characters; see `samovar.brewing.text`."""
 
     kind = "categorical"
-    reads_texts = True
+    role = "text"
+    takes = "strings"
     rank = 1
     words: int | None = None
     ngrams: int | None = None
     lower: bool = True
 
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"words": self.words, "ngrams": self.ngrams, "lower": self.lower}
+
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Ids:
         if pa.types.is_null(array.type):
-            return _to_bags(unnest(array))
-        return _to_bags(unnest(tokens(array, words=self.words, ngrams=self.ngrams, lower=self.lower)))
+            return to_bags(unnest(array))
+        return to_bags(unnest(tokens(array, words=self.words, ngrams=self.ngrams, lower=self.lower)))
 
 
 @dataclass(frozen=True)
 class RealConverter(Converter):
     kind = "real"
+    role = "number"
     shape: tuple[int, ...] | None = None
     """Of one row. None: that of the first row of each minibatch that is not null."""
+    scale: str | None = None
+    """"running": training standardises the column. The table has the values as they are."""
 
     @property
     def rank(self) -> int:
         return 1 + depth_of(self.source_type)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        scale = {} if self.scale is None else {"scale": self.scale}
+        return {"shape": None if self.shape is None else list(self.shape), **scale}
+
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> NDArray[np.float32]:
         ragged = unnest(array)
-        values = _to_floats(ragged.values)
+        values = to_floats(ragged.values)
         shape = self.shape or tuple(length or 0 for length in ragged.first_lengths)
         for level in range(len(shape)):
             self._refuse_other_lengths(ragged, level, shape, locate)
@@ -172,8 +225,32 @@ class RealConverter(Converter):
 
 
 @dataclass(frozen=True)
+class RateConverter(Converter):
+    """A rolling rate, which brewing made from other columns. Rows that come without it cannot be scored."""
+
+    kind = "real"
+    role = "rate"
+    rank = 1
+    rate: str = ""
+    """What it is the rate of, in words."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"rate": self.rate}
+
+    def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> NDArray[np.float32]:
+        if array.null_count > 0:
+            raise BadInput(
+                f"{locate(int(as_numpy(array.is_null()).argmax()))}: column {self.column!r} is missing. It is the "
+                f"rolling rate of {self.rate}, which needs the rows before: compute it where they are, and send it"
+            )
+        return to_floats(array)
+
+
+@dataclass(frozen=True)
 class KeyConverter(Converter):
     kind = "key"
+    role = "key"
     rank = 1
     is_factor_too: bool = False
 
@@ -185,10 +262,10 @@ class KeyConverter(Converter):
         return array
 
 
-def _to_bags(ragged: Ragged) -> Ids:
+def to_bags(ragged: Ragged) -> Ids:
     """The lengths of the last level, one row of them per list of the level above."""
     values = ragged.values
-    data = _to_ids(values)
+    data = to_ids(values)
     counts = ragged.lengths[-1] if ragged.lengths else np.ones(len(values), np.int64)
     if len(data) < len(values):
         is_valid = as_numpy(values.is_valid())
@@ -199,7 +276,7 @@ def _to_bags(ragged: Ragged) -> Ids:
     return Ids(data, lengths)
 
 
-def _to_ids(values: pa.Array) -> NDArray[np.uint64]:
+def to_ids(values: pa.Array) -> NDArray[np.uint64]:
     """The 64 bits of each value that is not null; negative values are sign-extended."""
     if pa.types.is_null(values.type):
         return np.zeros(0, np.uint64)
@@ -209,7 +286,7 @@ def _to_ids(values: pa.Array) -> NDArray[np.uint64]:
     return numbers.view(np.uint64) if numbers.dtype == np.int64 else numbers.astype(np.uint64, copy=False)
 
 
-def _to_floats(values: pa.Array) -> NDArray[np.float32]:
+def to_floats(values: pa.Array) -> NDArray[np.float32]:
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.float32)
     if pa.types.is_decimal(values.type) or pa.types.is_float16(values.type):

@@ -24,9 +24,8 @@ from samovar.brewing.join import SortedTable, join, locate
 from samovar.brewing.order import GRANULAR, Order, find_changes
 from samovar.brewing.progress import BrewCounts
 from samovar.errors import BadInput
-from samovar.hours import HOUR_SECONDS
 from samovar.native import hash_array
-from samovar.tables.schema import Minibatch, Value
+from samovar.tables.schema import GROUP_START, Minibatch, Value
 
 
 @dataclass(frozen=True)
@@ -37,15 +36,18 @@ class InputTable(SortedTable):
 
 
 def make_minibatches(
-    tables: Sequence[InputTable], order: Order, batch_size: int, counts: BrewCounts
+    tables: Sequence[InputTable], order: Order, batch_size: int, counts: BrewCounts, marks_groups: bool = True
 ) -> Generator[Minibatch]:
-    """All rows, each once. `counts` is kept up to date."""
+    """All rows, each once. `counts` is kept up to date. With a pivot, the first row of each group is marked."""
     with ExitStack() as stack:
         for table in tables:  # an engine's stream holds files, and ends here even if something refers to it
             stack.enter_context(closing(table.rows))
         for rows in cut(join(tables, order.key), order, batch_size, counts):
-            hour = int(_hours(rows.slice(0, 1))[0]) if order.is_online else None
-            yield Minibatch(hour, rows.num_rows, convert(rows, tables, counts))
+            hour = int(_hours(rows.slice(0, 1), order)[0]) if order.is_online else None
+            values = convert(rows, tables, counts)
+            if order.pivot is not None and marks_groups:
+                values[GROUP_START] = _mark_groups(rows, order)
+            yield Minibatch(hour, rows.num_rows, values)
 
 
 def convert(rows: pa.RecordBatch, tables: Sequence[InputTable], counts: BrewCounts) -> dict[str, Value]:
@@ -54,20 +56,21 @@ def convert(rows: pa.RecordBatch, tables: Sequence[InputTable], counts: BrewCoun
     for number, table in enumerate(tables):
         place = partial(locate, rows, table, number)
         for name, converter in table.converters.items():
-            array = rows.column(rows.schema.names.index(converter.column))
-            values[name] = _convert_column(converter, array, place)
-            if converter.kind == "real" and array.null_count > 0:
-                counts.num_zeroed[name] += array.null_count
+            arrays = [rows.column(rows.schema.names.index(part.column)) for part in converter.parts]
+            values[name] = _convert_column(converter, arrays, place)
+            is_zeroed = converter.kind == "real" and converter.missing is None and converter.parts[0] is converter
+            if is_zeroed and arrays[0].null_count > 0:
+                counts.num_zeroed[name] += arrays[0].null_count
     return values
 
 
-def _convert_column(converter: Converter, array: pa.Array, place: Locate) -> Value:
+def _convert_column(converter: Converter, arrays: Sequence[pa.Array], place: Locate) -> Value:
     try:
-        return converter.convert(array, place)
+        return converter.apply(arrays, place)
     except pa.ArrowException as error:
         raise BadInput(
-            f"{place(0)} and below: cannot convert column {converter.column!r} ({error}): it is {array.type}, expected "
-            f"{converter.source_type}"
+            f"{place(0)} and below: cannot convert column {converter.column!r} ({error}): it is {arrays[0].type}, "
+            f"expected {converter.source_type}"
         ) from error
 
 
@@ -113,8 +116,8 @@ def _ends(
 def _hour_starts(batch: pa.RecordBatch, previous: pa.RecordBatch | None, order: Order) -> NDArray[np.int64]:
     if not order.is_online:
         return np.zeros(0, np.int64)
-    hours = _hours(batch)
-    before = hours[:1] if previous is None else _hours(previous.slice(previous.num_rows - 1))
+    hours = _hours(batch, order)
+    before = hours[:1] if previous is None else _hours(previous.slice(previous.num_rows - 1), order)
     return np.flatnonzero(np.diff(hours, prepend=before))
 
 
@@ -125,14 +128,22 @@ def _group_starts(batch: pa.RecordBatch, previous: pa.RecordBatch | None, order:
     return np.flatnonzero(find_changes(batch, previous, _group_columns(order)))
 
 
+def _mark_groups(rows: pa.RecordBatch, order: Order) -> NDArray[np.float32]:
+    """1 at the first row of each group of a minibatch, which begins with one."""
+    starts = find_changes(rows, None, _group_columns(order))
+    starts[0] = True
+    return starts.astype(np.float32)
+
+
 def _group_columns(order: Order) -> Sequence[str]:
     assert order.pivot is not None
     return [GRANULAR, order.pivot] if order.is_online else [order.pivot]
 
 
-def _hours(rows: pa.RecordBatch) -> NDArray[np.int64]:
-    granular: NDArray[np.int64] = as_numpy(rows.column(GRANULAR))
-    return granular - granular % HOUR_SECONDS
+def _hours(rows: pa.RecordBatch, order: Order) -> NDArray[np.int64]:
+    """The start of each row's hour, or other period."""
+    hours: NDArray[np.int64] = order.period.floor(as_numpy(rows.column(GRANULAR)))
+    return hours
 
 
 def _first_at_least(starts: NDArray[np.int64], position: int) -> int | None:

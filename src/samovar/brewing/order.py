@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from samovar.brewing.arrays import as_numpy, differs_from_previous
 from samovar.brewing.sources import FILE, ROW, Source
 from samovar.errors import BadInput
+from samovar.hours import HOURLY, Period
 
 DATE = "_online_learning_date"
 GRANULAR = "_online_learning_date_granular"
@@ -32,6 +33,8 @@ class Order:
     pivot: str | None = None
     stability: str | None = None
     is_shuffled: bool = False
+    period: Period = HOURLY
+    """What an online table is split by."""
 
     @property
     def key(self) -> tuple[str, ...]:

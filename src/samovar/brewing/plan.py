@@ -2,9 +2,13 @@
 Writes nothing.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -12,13 +16,21 @@ from samovar.brewing.clock import Clock
 from samovar.brewing.columns import find_converters, require_column, with_shapes
 from samovar.brewing.converters import Converter
 from samovar.brewing.engines import Engine, Query, find_engine
+from samovar.brewing.made_columns import TIME_CONVERTERS, time_name
 from samovar.brewing.minibatches import InputTable
 from samovar.brewing.order import ADDED, GRANULAR, Order
+from samovar.brewing.patterns import NamedColumns
 from samovar.brewing.progress import Progress
+from samovar.brewing.rates import Rate, add_rates
 from samovar.brewing.recipe import Recipe, RecipeTable
+from samovar.brewing.row_filter import ALL_ROWS, RowFilter
 from samovar.brewing.sources import PathLike, ScannedSource, Source, find_source, read_in_order
+from samovar.brewing.statistics import refuse_unlearned, with_statistics
 from samovar.errors import BadInput, ConfigError
-from samovar.tables.schema import TableSchema
+from samovar.hours import HOURLY, Period
+from samovar.tables.schema import GROUP_START, ColumnSchema, TableSchema
+
+_MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,10 @@ class BrewPlan:
     compression: str
     num_rows: int | None = None
     """None if it is not known."""
+    notes: Sequence[str] = ()
+    """What the user should look at."""
+    marks_groups: bool = True
+    """Whether a table with a pivot has the column `group_start`. A live table that Samovar 0.2 began has none."""
 
     def __post_init__(self) -> None:
         _ = self.schema  # tables with the same column are refused from the start
@@ -41,33 +57,137 @@ class BrewPlan:
             for name in {name for each in table.converters.values() for name in (each.column, each.name)}:
                 if homes.setdefault(name, number) != number:
                     raise ConfigError(f"column {name!r} comes from both table {homes[name]} and table {number}")
-        columns = tuple(each.schema for table in self.tables for each in table.converters.values())
-        return TableSchema(columns, self.order.key)
+        columns = [each.schema for table in self.tables for each in table.converters.values()]
+        if self.order.pivot is not None and self.marks_groups:
+            if GROUP_START in homes:
+                raise ConfigError(f"column {GROUP_START!r}: a table with a pivot has one of that name, rename yours")
+            columns.append(ColumnSchema(GROUP_START, "real", 1, "bool"))
+        return TableSchema(tuple(columns), self.order.key)
 
 
-def find_recipe_sources(recipe: Recipe, folder: Path) -> dict[str, Source]:
-    """The sources by the recipe key that names them; relative paths start at `folder`."""
-    return {key: find_source(each.source, folder, each.factors.text_columns) for key, each in _tables(recipe).items()}
+def find_recipe_sources(
+    recipe: Recipe, folder: Path, given: Mapping[str, Source] = MappingProxyType({})
+) -> dict[str, Source]:
+    """The sources by the recipe key that names them; relative paths start at `folder`. `given` are not files."""
+    found = dict(given)
+    for key, table in recipe_tables(recipe).items():
+        if key not in given:
+            named = NamedColumns(frozenset([*table.columns, *wanted_columns(recipe, table)]))
+            found[key] = find_source(table.source, folder, table.factors.text_columns, table.encoding, named)
+    return found
+
+
+def expand_patterns(recipe: Recipe, available: Mapping[str, Sequence[str]], where: Mapping[str, str]) -> Recipe:
+    """The recipe with the columns that patterns stand for. `available` are the columns of each source, and `where` is
+    its name in errors, by the recipe key that names it."""
+    tables = [
+        table.expand_patterns(available[key], where[key]) if key in available else table
+        for key, table in recipe_tables(recipe).items()
+        if table is not recipe
+    ]
+    whole = recipe.model_copy(update={"tables": tuple(tables)})
+    if "source" not in available:
+        return whole
+    return whole.expand_patterns(available["source"], where["source"], recipe.time_column)
+
+
+def wanted_columns(recipe: Recipe, table: RecipeTable) -> list[str]:
+    """Every column of a table that brewing reads, each once."""
+    sorted_by = (recipe.time_column, recipe.pivot_column, recipe.stability_column)
+    summed = [column for each in recipe.rates for column in (each.of, *each.by)] if table is recipe else []
+    chosen = table.row_filter.columns
+    wanted = [*table.factors.read_columns, *summed, *chosen, *(column for column in sorted_by if column is not None)]
+    return list(dict.fromkeys(wanted))
 
 
 def plan_recipe(
-    recipe: Recipe, scanned: Mapping[str, ScannedSource], engine: Engine | None = None, progress: Progress | None = None
+    recipe: Recipe,
+    scanned: Mapping[str, ScannedSource],
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    known: Sequence[ColumnSchema] = (),
+    is_live: bool = False,
 ) -> BrewPlan:
-    """`scanned` has the sources of `find_recipe_sources`. The engine is DuckDB unless given."""
+    """`scanned` has the sources of `find_recipe_sources`. The engine is DuckDB unless given. `known` are columns whose
+    statistics are used: those that a live table has so far, or those of another table."""
     engine = engine or find_engine("duckdb", recipe.memory_limit, progress)
     seed = recipe.shuffle.seed if recipe.shuffle else None
+    available = {key: [*each.schema.names, *each.source.other_columns] for key, each in scanned.items()}
+    recipe = expand_patterns(recipe, available, {key: each.source.name for key, each in scanned.items()})
     tables = []
-    for key, table in _tables(recipe).items():
+    notes = []
+    for key, table in recipe_tables(recipe).items():
         found, factors = scanned[key], table.factors
-        converters = with_shapes(find_converters(found.schema, factors, found.source.name), found)
-        query = make_query(found, tuple(factors.columns), recipe.order, recipe.clock, seed)
-        tables.append(InputTable(found.source, engine.sorted(query), converters))
-    # Joined tables have the same rows. How many of them are between two dates is not known.
-    num_rows = scanned["source"].num_rows if recipe.hours == (None, None) else None
-    return BrewPlan(tables, recipe.order, recipe.batch_size, recipe.compression, num_rows)
+        row_filter = table.row_filter
+        row_filter.check(found.schema, found.source.name)
+        converters = find_converters(
+            found.schema, factors, found.source.name, found.source.hint_for_floats, found.odd_texts
+        )
+        converters = with_shapes(converters, found, row_filter)
+        clock = None if recipe.clock is None else find_clock(recipe.clock, found, row_filter)
+        if table is recipe and clock is not None:
+            converters = _with_time_features(converters, recipe, clock, found)
+        rates = tuple(each.rate for each in recipe.rates) if table is recipe else ()
+        columns = _raw_columns(converters)
+        query = make_query(found, columns, recipe.order, clock, seed, rates)
+        query = replace(query, row_filter=row_filter)
+        if recipe.statistics is not None:
+            refuse_unlearned(converters.values(), known, recipe.statistics)
+        converters = with_statistics(converters, query, known)
+        for rate in rates:
+            converters |= rate.converters()
+        tables.append(InputTable(found.source, add_rates(engine.sorted(query), rates), converters))
+        notes += _list_ignored(recipe, table, found)
+        if clock is not None and clock != recipe.clock:
+            notes.append(_describe_format(found.source.name, clock, is_live))
+    # Joined tables have the same rows. How many of them are chosen is not known.
+    is_whole = recipe.hours == (None, None) and not recipe.row_filter
+    num_rows = scanned["source"].num_rows if is_whole else None
+    return BrewPlan(tables, recipe.order, recipe.batch_size, recipe.compression, num_rows, notes)
 
 
-def _tables(recipe: Recipe) -> dict[str, RecipeTable]:
+def _describe_format(name: str, clock: Clock, is_live: bool) -> str:
+    if is_live:
+        raise BadInput(
+            f"{name}: times have the format {clock.format!r}. Set time_format to it, so that later files of this live "
+            "table are read in the same way"
+        )
+    return f"{name}: times are read in the format {clock.format!r}, learned from the first rows"
+
+
+def _raw_columns(converters: Mapping[str, Converter]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.column for each in converters.values() for part in each.parts))
+
+
+def _with_time_features(
+    converters: Mapping[str, Converter], recipe: Recipe, clock: Clock, found: ScannedSource
+) -> dict[str, Converter]:
+    made = dict(converters)
+    kind = found.schema.field(clock.field).type
+    for feature, form in sorted(recipe.time_features.items()):
+        name = time_name(clock.field, feature)
+        if name in made:
+            raise ConfigError(
+                f"{found.source.name}: two columns would be called {name!r}; rename the one of the source"
+            )
+        options = (clock.field, feature, clock.unit, clock.timezone, clock.format)
+        made[name] = TIME_CONVERTERS[form](name, kind, *options)
+    return made
+
+
+def _list_ignored(recipe: Recipe, table: RecipeTable, found: ScannedSource) -> list[str]:
+    """A note about columns that a recipe with roles does not name. Factor lists have no way to say that it is meant."""
+    named = {*table.columns, *wanted_columns(recipe, table)}
+    ignored = sorted({*found.schema.names, *found.source.other_columns} - named)
+    if not table.columns or not ignored:
+        return []
+    more = f" and {len(ignored) - _MOST_NAMES} more" if len(ignored) > _MOST_NAMES else ""
+    shown = ", ".join(ignored[:_MOST_NAMES])
+    return [f"{found.source.name}: columns that the recipe does not name are ignored: {shown}{more}"]
+
+
+def recipe_tables(recipe: Recipe) -> dict[str, RecipeTable]:
+    """The tables of a recipe by the key that names the source of each."""
     joined = {f"tables[{number}].source": table for number, table in enumerate(recipe.tables)}
     return {"source": recipe, **joined}
 
@@ -89,16 +209,19 @@ class TableConfig:
 
     @property
     def source(self) -> Source:
-        texts = [each.column for each in self.converters.values() if each.reads_texts]
+        """Where the raw rows come from."""
+        texts = [part.column for each in self.converters.values() for part in each.parts if part.takes == "strings"]
         return find_source(self.table, text_columns=texts)
 
 
-def find_order(scanned: Sequence[ScannedSource], pivot: str | None, stability: str | None) -> Order:
+def find_order(
+    scanned: Sequence[ScannedSource], pivot: str | None, stability: str | None, period: Period = HOURLY
+) -> Order:
     """The order of tables as they are: online if they have dates, which all of them have or none."""
     undated = [each.source.name for each in scanned if GRANULAR not in each.schema.names]
     if undated and len(undated) < len(scanned):
         raise BadInput(f"{undated[0]}: no column {GRANULAR!r}, which other tables have. Run map_date_field on it too")
-    order = Order(not undated, pivot, stability)
+    order = Order(not undated, pivot, stability, period=period)
     if len(scanned) > 1 and not order.key:
         raise ConfigError("format_tensor_table: several tables without dates need a pivot_column to be joined by")
     return order
@@ -107,7 +230,7 @@ def find_order(scanned: Sequence[ScannedSource], pivot: str | None, stability: s
 def open_table(scanned: ScannedSource, converters: Mapping[str, Converter], order: Order, engine: Engine) -> InputTable:
     """The rows of a table that `map_date_field` made, as they are, or those of a table without dates, sorted."""
     source, schema = scanned.source, scanned.schema
-    columns = tuple(dict.fromkeys(each.column for each in converters.values()))
+    columns = _raw_columns(converters)
     for column in [*columns, *order.key]:
         require_column(schema, column, source.name)
     if not order.is_online:
@@ -116,12 +239,26 @@ def open_table(scanned: ScannedSource, converters: Mapping[str, Converter], orde
     return InputTable(source, read_in_order(source, schema, wanted), converters)
 
 
+def find_clock(clock: Clock, scanned: ScannedSource, row_filter: RowFilter = ALL_ROWS) -> Clock:
+    """The clock that reads the times of a source: the first rows show a format that the recipe does not name."""
+    schema, name = scanned.schema, scanned.source.name
+    kind = require_column(schema, clock.field, f"{name}: time_field")
+    if clock.format is not None and pa.types.is_temporal(kind):
+        raise BadInput(f"{name}: time_field: column {clock.field!r} is {kind}, but time_format is for texts")
+    with closing(row_filter.read(scanned.source, schema, [clock.field])) as batches:
+        first = [batch.column(0) for batch in islice(batches, 1)]
+        for times in first:
+            clock.refuse_years(times)
+        return clock.learn_format(itertools.chain(first, (batch.column(0) for batch in batches)), name)
+
+
 def make_query(
     scanned: ScannedSource,
     columns: tuple[str, ...],
     order: Order,
     clock: Clock | None = None,
     shuffle_seed: int | None = None,
+    rates: tuple[Rate, ...] = (),
 ) -> Query:
     """A query whose columns exist and can be sorted by."""
     schema, name = scanned.schema, scanned.source.name
@@ -129,12 +266,16 @@ def make_query(
         if column in ADDED and column in schema.names:
             raise BadInput(f"{name}: column {column!r} has a name that brewing needs for itself; rename it")
         require_column(schema, column, name)
-    if clock is not None:
-        require_column(schema, clock.field, f"{name}: time_field")
     for role, sorted_by in (("pivot_column", order.pivot), ("stability_column", order.stability)):
         if sorted_by is not None:
             _require_sortable(schema, sorted_by, f"{name}: {role}")
-    return Query(scanned.source, schema, columns, order, clock, shuffle_seed)
+    for rate in rates:
+        for column in rate.by:
+            _require_sortable(schema, column, f"{name}: rates")
+        kind = require_column(schema, rate.of, f"{name}: rates")
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise BadInput(f"{name}: rates: column {rate.of!r} is {kind}, expected numbers, or true and false")
+    return Query(scanned.source, schema, columns, order, clock, shuffle_seed, rates)
 
 
 def _require_sortable(schema: pa.Schema, column: str, where: str) -> None:

@@ -1,6 +1,6 @@
 """What a brew reports: how far it is while it runs, and what it counted. Draws nothing.
 
-scanning sources: bytes ─▶ sorting: percent, or rows ─▶ writing: rows
+copying rows: rows, if they are in memory ─▶ scanning sources: bytes ─▶ sorting: percent, or rows ─▶ writing: rows
 """
 
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["starting", "scanning sources", "sorting", "writing"]
+Phase = Literal["starting", "copying rows", "scanning sources", "sorting", "writing"]
 Unit = Literal["bytes", "rows", "percent"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samovar.brewing.formats import json as json_format
@@ -33,6 +33,16 @@ class TestCompressedJsonFormat(FormatContract):
             with pa.output_stream(str(tmp_path / "rows.jsonl.zst"), compression="zstd") as file:
                 file.write("".join(lines).encode())
             return tmp_path / "rows.jsonl.zst"
+
+        return write
+
+
+class TestJsonArrayFormat(FormatContract):
+    @pytest.fixture
+    def write(self, tmp_path: Path) -> Write:
+        def write(table: pa.Table) -> Path:
+            (tmp_path / "rows.json").write_text(json.dumps(table.to_pylist(), indent=2))
+            return tmp_path / "rows.json"
 
         return write
 
@@ -97,3 +107,48 @@ def test_files_without_lines_do_not_affect_the_columns(tmp_path: Path) -> None:
     assert read_all(str(tmp_path / "*")) == ({"x": "int64"}, [{"x": 1}])
     with pytest.raises(BadInput, match=r"a.jsonl: no rows, or none"):
         read_all(tmp_path / "a.jsonl")
+
+
+@settings(max_examples=50)
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"text": st.text('ab"\\\\[]{},я\\n'), "lists": st.lists(st.lists(st.integers()))})
+    ),
+    indent=st.none() | st.integers(0, 3),
+    block_bytes=st.integers(1, 60),
+)
+def test_an_array_is_split_at_its_objects_wherever_blocks_end(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], indent: int | None, block_bytes: int
+) -> None:
+    path = tmp_path_factory.mktemp("json") / "rows.json"
+    path.write_text("\n " + json.dumps(rows, indent=indent, ensure_ascii=False) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_format, "_BLOCK_BYTES", block_bytes)
+        blocks = [bytes(block) for block in json_format._blocks(path, pa.input_stream(str(path)))]
+    assert [json.loads(line) for line in b"".join(blocks).splitlines()] == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 2]", "row 0: expected an object"),
+        ('[{"x": 1}, 2]', "row 1: expected an object"),
+        ('["x"]', "row 0: expected an object"),
+        ('[[{"x": 1}]]', "row 0: expected an object"),
+        ('[{"x": 1},, {"x": 2}]', "row 1: expected an object"),
+        ('[{"x": 1}, {"x": 2}', "row 2: the array is never closed; the file may be cut off"),
+        ('[{"x": 1}, {"x', "row 1: the array is never closed"),
+        ('[{"x": 1}] [{"x": 2}]', "row 1: expected an object"),
+        ('[{"x": 1}] and so on', "more behind the array, b'and so on'"),
+    ],
+)
+def test_an_array_that_is_damaged_is_refused_with_its_row(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "rows.json").write_text(text)
+    with pytest.raises(BadInput, match=f"rows.json.*{message}"):
+        read_all(tmp_path / "rows.json")
+
+
+def test_an_array_may_be_compressed_and_in_another_encoding(tmp_path: Path) -> None:
+    with pa.output_stream(str(tmp_path / "rows.json.gz"), compression="gzip") as file:
+        file.write('[{"word": "£5"}]'.encode("latin-1"))
+    assert read_all(tmp_path / "rows.json.gz", encoding="latin-1")[1] == [{"word": "£5"}]

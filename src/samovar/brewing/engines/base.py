@@ -2,7 +2,7 @@
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,8 @@ from samovar.brewing.arrays import as_numpy, hashable
 from samovar.brewing.clock import Clock
 from samovar.brewing.order import DATE, GRANULAR, Order
 from samovar.brewing.progress import Progress
+from samovar.brewing.rates import Rate, sum_columns
+from samovar.brewing.row_filter import ALL_ROWS, RowFilter
 from samovar.brewing.sources import FILE, ROW, Source
 from samovar.errors import ConfigError
 from samovar.native import hash_array, hash_integers
@@ -35,18 +37,34 @@ class Query:
     clock: Clock | None = None
     """Adds the dates and drops rows outside its range. A row whose time is null comes first, with null dates."""
     shuffle_seed: int | None = None
+    rates: tuple[Rate, ...] = ()
+    """Adds the sums of outcomes, which rows before the clock's range count for too."""
+    row_filter: RowFilter = ALL_ROWS
+    """Which rows there are at all."""
 
     @property
     def read_columns(self) -> list[str]:
         """The columns to read from the files."""
         extra = [self.order.pivot, self.order.stability, self.clock.field if self.clock else None]
+        extra += [column for rate in self.rates for column in (rate.of, *rate.by)]
         return list(dict.fromkeys([*self.columns, *(column for column in extra if column is not None)]))
+
+    def read(self, columns: Sequence[str], files: Collection[int] | None = None) -> Generator[pa.RecordBatch]:
+        """The rows as they are in the files, with `columns` and each row's place. `files` chooses files by number."""
+        return self.row_filter.read(self.source, self.schema, columns, files)
 
     @property
     def added_columns(self) -> list[str]:
-        """What the engine returns beside `columns`: the key that it sorted by, and each row's place in its source."""
+        """What the engine returns beside `columns`: the key that it sorted by, the sums of `rates`, and each row's
+        place in its source."""
         dates = [DATE, GRANULAR] if self.clock else []
+        dates += [name for number in range(len(self.rates)) for name in sum_columns(number)]
         return [name for name in dict.fromkeys([*dates, *self.order.key, FILE, ROW]) if name not in self.columns]
+
+    def seconds(self, times: pa.Array, files: pa.Array, rows: pa.Array) -> pa.Array:
+        """The times of rows in seconds. A time that cannot be read is named with its place."""
+        assert self.clock is not None
+        return self.clock.seconds(times, lambda row: self.source.locate(files[row].as_py(), rows[row].as_py()))
 
     def shuffle_pivots(self, pivots: pa.Array) -> pa.Array:
         """Random numbers to sort groups by: XXH64 of the pivot with the seed derive(seed, "shuffle")."""

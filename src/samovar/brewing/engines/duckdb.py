@@ -1,14 +1,15 @@
 """DuckDB: sorts more rows than memory holds, spilling to a temporary folder, and streams them out.
 
-DuckDB itself reads Parquet; all other formats come from our own readers. Times and shuffle keys come from the same
-functions as in every engine, called back for a few thousand rows at a time.
+DuckDB itself reads Parquet, unless rows are left out; all other formats come from our own readers. Times and shuffle
+keys come from the same functions as in every engine, called back for a few thousand rows at a time.
 """
 
 import os
 import re
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -22,7 +23,8 @@ from samovar.brewing.engines.base import Engine, Query
 from samovar.brewing.formats.base import ROWS_PER_BATCH
 from samovar.brewing.order import DATE, GRANULAR, SHUFFLE
 from samovar.brewing.progress import Progress
-from samovar.brewing.sources import FILE, ROW, SourceFile, read_in_order
+from samovar.brewing.rates import sum_columns, to_integers
+from samovar.brewing.sources import FILE, ROW, SourceFile
 from samovar.errors import BadInput, SamovarError, StoreError
 
 DEFAULT_MEMORY_LIMIT_BYTES = 2 * 10**9
@@ -43,7 +45,7 @@ class DuckDBEngine(Engine):
 
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
         if not query.order.key:  # the files' own order needs no sort
-            yield from read_in_order(query.source, query.schema, query.columns)
+            yield from query.read(query.columns)
             return
         with ExitStack() as stack:
             spill = stack.enter_context(tempfile.TemporaryDirectory(prefix="samovar-brew-", dir=self._temp_folder))
@@ -85,7 +87,11 @@ class _Session:
         self._progress = progress
         self._failures: list[BaseException] = []
         self._aliases = {name: f"c{number}" for number, name in enumerate(query.read_columns)}
-        self._is_native = [_can_read(file) for file in query.source.files]
+        wanted = set(query.read_columns)
+        self._is_native = [
+            not query.row_filter and wanted.isdisjoint(dict(file.partition)) and _can_read(file)
+            for file in query.source.files
+        ]
 
     def begin(self) -> None:
         """DuckDB knows its progress in files that it reads itself; in other files we count rows."""
@@ -101,7 +107,8 @@ class _Session:
         wanted = ", ".join(map(self._alias, [*query.columns, *query.added_columns]))
         order = ", ".join(f"{self._alias(name)} ASC NULLS FIRST" for name in [*query.order.key, FILE, ROW])
         rows = f"SELECT {', '.join(['*', *self._added()])} FROM ({self._rows()})"
-        return f"SELECT {wanted} FROM ({self._with_granules(rows)}) {self._where()} ORDER BY {order}"
+        rows = self._with_sums(self._with_granules(rows))
+        return f"SELECT {wanted} FROM ({rows}) {self._where()} ORDER BY {order}"
 
     def _alias(self, name: str) -> str:
         return self._aliases.get(name, name)
@@ -129,7 +136,7 @@ class _Session:
             paths = ", ".join(_quote_text(str(file.path)) for file in natives.values())
             parts.append(
                 f"SELECT {columns}, CAST({number} AS INTEGER) AS {FILE}, CAST(file_row_number AS BIGINT) AS {ROW} "
-                f"FROM read_parquet([{paths}], union_by_name=true)"
+                f"FROM read_parquet([{paths}], union_by_name=true, hive_partitioning=false)"
             )
         if not all(self._is_native):
             self._connection.register("samovar_rows", self._other_rows())
@@ -146,7 +153,7 @@ class _Session:
         query, num_rows = self._query, 0
         files = [number for number, is_native in enumerate(self._is_native) if not is_native]
         try:
-            for batch in read_in_order(query.source, query.schema, query.read_columns, files):
+            for batch in query.read(query.read_columns, files):
                 num_rows += batch.num_rows
                 self._progress.reach(num_rows)
                 yield batch.rename_columns(schema.names)
@@ -157,8 +164,8 @@ class _Session:
     def _added(self) -> Iterator[str]:
         clock, order = self._query.clock, self._query.order
         if clock is not None:
-            self._define("samovar_seconds", clock.seconds, BIGINT)
-            yield f"samovar_seconds({self._alias(clock.field)}) AS {DATE}"
+            self._define("samovar_seconds", self._query.seconds, BIGINT)
+            yield f"samovar_seconds({self._alias(clock.field)}, {FILE}, {ROW}) AS {DATE}"
         if SHUFFLE in order.key and order.pivot is not None:
             self._define("samovar_shuffle", self._query.shuffle_pivots, UBIGINT)
             yield f"samovar_shuffle({self._alias(order.pivot)}) AS {SHUFFLE}"
@@ -171,6 +178,32 @@ class _Session:
             return rows
         self._define("samovar_granules", self._query.clock.granules, BIGINT)
         return f"SELECT *, samovar_granules({DATE}) AS {GRANULAR} FROM ({rows})"
+
+    def _with_sums(self, rows: str) -> str:
+        """The rows with sums of outcomes over windows of time: what was added until the end of the window, without what
+        was added until its start. They are integers, so that the order of adding does not matter."""
+        if not self._query.rates:
+            return rows
+        tables, joins, columns = [], [], []
+        for number, rate in enumerate(self._query.rates):
+            self._define(f"samovar_integers{number}", partial(to_integers, of=rate.of), BIGINT)
+            names, value = sum_columns(number), f"_samovar_outcome{number}"
+            rows = f"SELECT *, samovar_integers{number}({self._alias(rate.of)}) AS {value} FROM ({rows})"
+            for part, by in enumerate((list(map(self._alias, rate.by)), [])):
+                sums = f"sums{number}_{part}"
+                tables.append(f"{sums} AS ({_cumulated(value, by)})")
+                for moment, delay in (("end", rate.known_after), ("start", rate.window + 1)):
+                    same = "".join(f" AND rows.{key} IS NOT DISTINCT FROM {sums}_{moment}.{key}" for key in by)
+                    joins.append(
+                        f"ASOF LEFT JOIN {sums} AS {sums}_{moment} "
+                        f"ON rows.{DATE} - {delay} >= {sums}_{moment}.{DATE}{same}"
+                    )
+                columns += [
+                    f"CAST(coalesce({sums}_end.{kind}, 0) - coalesce({sums}_start.{kind}, 0) AS DOUBLE) AS {name}"
+                    for kind, name in zip(("total", "num"), names[2 * part : 2 * part + 2], strict=True)
+                ]
+        made = f"SELECT rows.*, {', '.join(columns)} FROM rows {' '.join(joins)}"
+        return f"WITH rows AS MATERIALIZED ({rows}), {', '.join(tables)} {made}"
 
     def _where(self) -> str:
         clock = self._query.clock
@@ -189,6 +222,15 @@ class _Session:
                 raise
 
         self._connection.create_function(name, guarded, None, kind, type=ARROW, null_handling=SPECIAL)
+
+
+def _cumulated(value: str, by: Sequence[str]) -> str:
+    """For each time at which there are rows, the sum and number of the outcomes until then."""
+    keys = ", ".join([*by, DATE])
+    over = f"OVER ({'PARTITION BY ' + ', '.join(by) if by else ''} ORDER BY {DATE})"
+    sums = f"sum({value}) AS total, count({value}) AS num"
+    added = f"SELECT {keys}, {sums} FROM rows WHERE {DATE} IS NOT NULL GROUP BY {keys}"
+    return f"SELECT {keys}, sum(total) {over} AS total, sum(num) {over} AS num FROM ({added})"
 
 
 def _output_schema(query: Query, found: pa.Schema) -> pa.Schema:

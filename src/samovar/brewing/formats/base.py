@@ -1,9 +1,13 @@
 """The seam of raw file formats. A format scans one file for its columns and reads its rows; it knows no other files.
 
+A format is one file that says all about itself: there are no sidecars (a schema, an index or a header beside it). What
+a result depends on is the fingerprint of that one file, and a file beside it could change unnoticed.
+
 To add a format, write a module with one subclass of `Format` and list its suffixes in FORMATS. A format that stores
 types declares them in `ColumnTypes`; a text format lets `ColumnTypes` learn them from the values.
 """
 
+import codecs
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +36,8 @@ FORMATS = {
 }
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 ROWS_PER_BATCH = 8192  # what readers and engines hand over at a time
-UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError)
+UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeError)
+UTF8 = "utf-8"
 _PIECE_BYTES = 1 << 22
 
 
@@ -89,7 +94,11 @@ class Format(ABC):
     name: ClassVar[str]
     """For messages."""
     is_text: ClassVar[bool] = False
-    """Text files may be compressed."""
+    """Text files may be compressed, and have an encoding."""
+
+    def __init__(self, encoding: str = UTF8) -> None:
+        self.encoding = encoding
+        """Of a text file; other files have none."""
 
     @abstractmethod
     def scan(self, file: HashedFile, types: ColumnTypes) -> FileScan | None:
@@ -101,12 +110,26 @@ class Format(ABC):
         """All rows in order, with at least the columns of `schema`, in any layout that casts to its types."""
 
 
-def find_format(path: Path) -> Format:
+def check_encoding(name: str) -> str:
+    """The name of an encoding of texts.
+
+    Raises:
+        ValueError: There is no such encoding.
+    """
+    try:
+        b"".decode(name)  # refuses those that do not encode texts, such as base64
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError):
+        raise ValueError(f"unknown encoding {name!r}. Use a name such as latin-1, cp1252 or utf-16") from None
+    return name
+
+
+def find_format(path: Path, encoding: str = UTF8) -> Format:
     """The format that a file's suffix names."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     is_compressed = bool(suffixes) and suffixes[-1] in CODECS
     suffix = suffixes[-2] if is_compressed and len(suffixes) > 1 else (suffixes or [""])[-1]
-    found = _load_format(FORMATS[suffix]) if suffix in FORMATS else None
+    found = _load_format(FORMATS[suffix], encoding) if suffix in FORMATS else None
     if found is None or (is_compressed and not found.is_text):
         raise BadInput(
             f"source: {path}: unknown file format. Known suffixes: {', '.join(FORMATS)}; text files may be compressed "
@@ -116,16 +139,17 @@ def find_format(path: Path) -> Format:
 
 
 @cache
-def _load_format(address: str) -> Format:
+def _load_format(address: str, encoding: str) -> Format:
     module, _, attribute = address.partition(":")
-    found: Format = getattr(importlib.import_module(module), attribute)()
+    found: Format = getattr(importlib.import_module(module), attribute)(encoding)
     return found
 
 
-def open_text(path: Path, file: HashedFile | None = None) -> pa.NativeFile:
-    """The decompressed bytes of a text file, read through `file` if it is given."""
+def open_text(path: Path, encoding: str, file: HashedFile | None = None) -> pa.NativeFile:
+    """The decompressed bytes of a text file in UTF-8, read through `file` if it is given."""
     raw = str(path) if file is None else pa.PythonFile(file, mode="r")
-    return pa.input_stream(raw, compression=CODECS.get(path.suffix.lower()))
+    stream = pa.input_stream(raw, compression=CODECS.get(path.suffix.lower()))
+    return stream if encoding == UTF8 else pa.transcoding_input_stream(stream, encoding, UTF8)
 
 
 def require_columns(path: Path, schema: pa.Schema, names: Sequence[str]) -> None:

@@ -4,7 +4,8 @@ that was seen. Opens no files."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,18 +32,25 @@ _TYPES: dict[Leaf, pa.DataType] = {
 }
 TRUE_WORDS = ("true", "True", "TRUE")
 FALSE_WORDS = ("false", "False", "FALSE")
+MISSING_WORDS = ("NA", "N/A", "n/a", "null", "NULL", "None")
+"""Missing values in a column of numbers; in a column of texts they are words like any other."""
 _NUMBERS = ("uint63", "int64", "uint64", "double")
+_HAS_WORDS = {b"samovar": b"missing words"}
 
 
 class ColumnTypes:
     """What is known about the columns of a source after the files that were scanned so far."""
 
-    def __init__(self, text_columns: Collection[str] = (), known_types: Mapping[str, str] | None = None) -> None:
+    def __init__(self, text_columns: Container[str] = (), known_types: Mapping[str, str] | None = None) -> None:
         """`text_columns` and `known_types` are those of `Source`."""
         self._text_columns = text_columns
         self._known_types = known_types or {}
         self._declared: dict[str, tuple[pa.DataType, Path]] = {}
         self._learned: dict[str, tuple[LearnedType, Path]] = {}
+        self._have_words: set[str] = set()
+        self._num_seen: Counter[tuple[str, Path]] = Counter()
+        self.odd_texts: dict[str, str] = {}
+        """Where a column of numbers has its first text, and which."""
 
     def declare(self, schema: pa.Schema, path: Path) -> None:
         """Add the columns of a file that stores their types."""
@@ -54,9 +62,24 @@ class ColumnTypes:
         """Add values whose type is to be guessed, as in CSV. Values that have no type in common stay texts."""
         initial = LearnedType("string") if name in self._text_columns else self._initial(name)
         before, where = self._learned.get(name, (initial, path))
-        after = before.union(infer_texts(texts, before)) or LearnedType("string")
+        found = infer_texts(texts, before)
+        if found.leaf == "string" and before.leaf != "string":
+            others = without_words(texts)
+            found = infer_texts(others, before)
+            if found.leaf != "string":
+                self._have_words.add(name)
+            elif before.leaf != "null" or not _is_text(others.drop_null()[:1]):
+                self._note_odd_text(name, others, path)
+        self._num_seen[name, path] += len(texts)
+        after = before.union(found) or LearnedType("string")
         self._learned[name] = (after, where)
         return after
+
+    def _note_odd_text(self, name: str, texts: pa.Array, path: Path) -> None:
+        for row, text in enumerate(texts.to_pylist()):
+            if text is not None and _is_text(pa.array([text])):
+                self.odd_texts[name] = f"{path} row {self._num_seen[name, path] + row} has {text!r}"
+                return
 
     def learn_typed(self, name: str, found: LearnedType, path: Path) -> None:
         """Add values that say themselves whether they are texts or numbers, as in JSON."""
@@ -77,6 +100,12 @@ class ColumnTypes:
             return learned.type
         declared, path = self._declared[name]
         return _widest(declared, learned.type, name, path, learned_path)
+
+    def field(self, name: str) -> pa.Field:
+        """The column with its type, marked if it has words for missing values."""
+        kind = self.decide(name)
+        has_words = name in self._have_words and not types.is_string(kind)
+        return pa.field(name, kind, metadata=_HAS_WORDS if has_words else None)
 
     def _initial(self, name: str) -> LearnedType:
         return LearnedType.from_name(self._known_types.get(name, ""))
@@ -115,6 +144,17 @@ class LearnedType:
             return None
         leaf = _common_leaf(self.leaf, other.leaf)
         return None if leaf is None else LearnedType(leaf, self.depth)
+
+
+def has_words(field: pa.Field) -> bool:
+    """Whether a column of numbers has words for missing values."""
+    return bool(field.metadata == _HAS_WORDS)
+
+
+def without_words(texts: pa.Array, also_empty: bool = False) -> pa.Array:
+    """The same texts, with null for words that mean a missing value."""
+    words = pa.array([*MISSING_WORDS, ""] if also_empty else MISSING_WORDS)
+    return pc.if_else(pc.is_in(texts, value_set=words), pa.scalar(None, texts.type), texts)
 
 
 def infer_texts(texts: pa.Array, so_far: LearnedType) -> LearnedType:
@@ -174,6 +214,10 @@ def _casts(array: pa.Array, kind: pa.DataType) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _is_text(texts: pa.Array) -> bool:
+    return len(texts) > 0 and infer_texts(texts, LearnedType()).leaf == "string"
 
 
 def _is_boolean(texts: pa.Array) -> bool:

@@ -1,5 +1,7 @@
-"""JSON lines: one object per line."""
+"""JSON lines, one object per line, and JSON arrays: a file that is one list of objects, laid out in any way."""
 
+import codecs
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,8 +12,11 @@ from pyarrow import types as arrow_types
 
 from samovar.brewing.formats.base import FileScan, Format, HashedFile, open_text
 from samovar.brewing.formats.column_types import ColumnTypes, infer_json
+from samovar.errors import BadInput
 
 _BLOCK_BYTES = 8 << 20
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
+"""A string, a bracket, or a quote whose string is not closed yet."""
 
 
 class JsonFormat(Format):
@@ -21,7 +26,7 @@ class JsonFormat(Format):
     def scan(self, file: HashedFile, types: ColumnTypes) -> FileScan | None:
         names: dict[str, None] = {}
         num_rows, has_lines = 0, False
-        for block in _blocks(open_text(file.path, file)):
+        for block in _blocks(file.path, open_text(file.path, self.encoding, file)):
             str(block, "utf-8")  # Arrow's reader takes any bytes
             rows = json.read_json(pa.BufferReader(block), _one_block(block))
             for name in rows.schema.names:
@@ -31,24 +36,103 @@ class JsonFormat(Format):
         return FileScan(list(names), num_rows) if has_lines else None
 
     def read(self, path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for block in _blocks(open_text(path)):
+        for block in _blocks(path, open_text(path, self.encoding)):
             yield from _parse(block, schema).to_batches()
 
 
-def _blocks(stream: pa.NativeFile) -> Iterator[pa.Buffer]:
-    """Whole lines, some megabytes at a time, without blocks that are blank."""
-    rest = b""
+def _blocks(path: Path, stream: pa.NativeFile) -> Iterator[pa.Buffer]:
+    """Whole lines, some megabytes at a time, without blocks that are blank. The objects of an array become lines."""
     with stream:
-        while piece := stream.read(_BLOCK_BYTES):
-            lines, newline, tail = piece.rpartition(b"\n")
-            if not newline:
-                rest += piece
-                continue
-            block, rest = rest + lines + newline, tail
+        start = b""
+        while not start.strip() and (piece := stream.read(_BLOCK_BYTES)):
+            start = piece.removeprefix(codecs.BOM_UTF8) if not start else start + piece
+        split = _ArraySplitter(path) if start.lstrip().startswith(b"[") else _LineSplitter()
+        piece = start
+        while piece:
+            block = split.feed(piece)
             if block.strip():
                 yield pa.py_buffer(block)
-    if rest.strip():
-        yield pa.py_buffer(rest)
+            piece = stream.read(_BLOCK_BYTES)
+        rest = split.finish()
+        if rest.strip():
+            yield pa.py_buffer(rest)
+
+
+class _LineSplitter:
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """The lines that are whole now."""
+        lines, newline, tail = piece.rpartition(b"\n")
+        if not newline:
+            self._rest += piece
+            return b""
+        block, self._rest = self._rest + lines + newline, tail
+        return block
+
+    def finish(self) -> bytes:
+        return self._rest
+
+
+class _ArraySplitter:
+    """Finds where the objects of an array begin and end, without parsing them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rest = b""
+        self._scanned = 0
+        """How much of the rest was looked at: up to here no string is open."""
+        self._begin: int | None = None
+        """Where the object begins that is not closed yet."""
+        self._depth = 0
+        self._num_objects = 0
+        self._is_closed = False
+
+    def feed(self, piece: bytes) -> bytes:
+        """The objects that are whole now, one per line."""
+        self._rest += piece
+        objects, done = [], self._scanned
+        for token in _TOKEN.finditer(self._rest, self._scanned):
+            mark = token[0]
+            if mark == b'"':
+                break  # the rest of the string is in the next piece
+            if self._depth <= 1:
+                self._refuse_between(done, token.start(), mark)
+            done = token.end()
+            if mark in (b"{", b"["):
+                self._depth += 1
+                if self._depth == 2:
+                    self._begin = token.start()
+            elif mark in (b"}", b"]"):
+                self._depth -= 1
+                if self._depth == 1 and self._begin is not None:
+                    objects.append(self._rest[self._begin : done].translate(_BLANKS))  # strings have no line breaks
+                    self._begin, self._num_objects = None, self._num_objects + 1
+                self._is_closed |= self._depth == 0
+        keep = done if self._begin is None else self._begin
+        self._rest, self._scanned = self._rest[keep:], done - keep
+        self._begin = None if self._begin is None else 0
+        return b"".join(each + b"\n" for each in objects)
+
+    def _refuse_between(self, begin: int, end: int, mark: bytes) -> None:
+        """In an array are objects with commas between them, and behind it is nothing."""
+        between = self._rest[begin:end].strip()
+        if mark == b"{" and self._num_objects > 0:
+            between = between.removeprefix(b",").strip()
+        expected = b"[" if self._depth == 0 else b"{]"
+        if between or self._is_closed or mark not in expected:
+            raise BadInput(f"{self._path} row {self._num_objects}: expected an object, as in [{{...}}, {{...}}]")
+
+    def finish(self) -> bytes:
+        if not self._is_closed:
+            raise BadInput(f"{self._path} row {self._num_objects}: the array is never closed; the file may be cut off")
+        if self._rest.strip():
+            raise BadInput(f"{self._path}: there is more behind the array, {self._rest.strip()[:20]!r}")
+        return b""
+
+
+_BLANKS = bytes.maketrans(b"\r\n", b"  ")
 
 
 def _parse(block: pa.Buffer, schema: pa.Schema) -> pa.Table:
