@@ -49,6 +49,9 @@ class Setup:
     clip_norm: float | None
     num_ids: int
     seed: int
+    loss_reduction: str = "sum"
+    initial_accumulator: float = 0.0
+    """Of both Adagrads."""
 
     @property
     def features(self) -> dict[str, int]:
@@ -60,8 +63,10 @@ class Setup:
         return {name: "mean" if name in self.mean else "sum" for name in FEATURES}
 
     @property
-    def rule(self) -> dict[str, float | None]:
-        return {"weight_decay": self.weight_decay, "clip_value": self.clip_value, "clip_norm": self.clip_norm}
+    def rule(self) -> dict[str, Any]:
+        own = {"initial_accumulator": self.initial_accumulator} if "adagrad" in self.kind else {}
+        clips = {"clip_value": self.clip_value, "clip_norm": self.clip_norm}
+        return {"weight_decay": self.weight_decay, "loss_reduction": self.loss_reduction, **clips, **own}
 
     def make_ids(self) -> Ids:
         """A few ids that differ in a few bits, the ends of the range, and random ids."""
@@ -121,8 +126,10 @@ setups = st.builds(
     clip_norm=st.sampled_from([None, None, 1.5]),
     num_ids=st.sampled_from([0, 10, 60, 300]),
     seed=seeds,
+    loss_reduction=st.sampled_from(["mean", "sum"]),
+    initial_accumulator=st.sampled_from([0.0, 1.0, 0.1]),
 )
-trainings = st.builds(Train, seeds, st.integers(1, 3), st.booleans())
+trainings = st.builds(Train, seeds, st.integers(1, 5), st.booleans())
 actions = (
     trainings
     | trainings
@@ -143,7 +150,7 @@ class Pair:
         self.module, self.optimizer = self.make_module(lr)
         self.reference = ReferenceEmbedding(
             setup.features,
-            ReferenceOptimizer(setup.kind, lr, eps=1e-8 if setup.kind == "adam" else 1e-10, **setup.rule),  # type: ignore[arg-type]  # mypy applies the type of the values to betas too
+            ReferenceOptimizer(setup.kind, lr, eps=1e-8 if setup.kind == "adam" else 1e-10, **setup.rule),
             setup.ttl,
             setup.pooling,
             setup.layout,
@@ -180,9 +187,15 @@ class Pair:
         rng = np.random.default_rng(action.seed)
         if rng.random() < 0.5:
             self.optimizer.zero_grad()
-        uses: list[tuple[Inputs, dict[str, Rows]]] = []
+        slices: list[list[tuple[Inputs, dict[str, Rows]]]] = [[]]
+        weights: list[float] = []
+        is_sliced = rng.random() < 0.5
         waiting = []
-        for _ in range(action.num_calls):
+        for number in range(action.num_calls):
+            if is_sliced and (number == 0 or rng.random() < 0.8):
+                weights.append(float(rng.integers(1, 9)))
+                self.optimizer.begin_slice(weights[-1])
+                slices += [[]] if number else []
             inputs = draw_inputs(rng, self.ids)
             outputs = self.module(make_bags(rng, inputs))
             compare_outputs(outputs, self.reference.forward(inputs))
@@ -191,13 +204,13 @@ class Pair:
                 for name, output in outputs.items()
                 if rng.random() < 0.8
             }
-            uses.append((inputs, gradients))
+            slices[-1].append((inputs, gradients))
             waiting.append(([outputs[name] for name in gradients], [torch.from_numpy(g) for g in gradients.values()]))
             if rng.random() < 0.2:
                 self.evaluate(rng)
         backward(rng, waiting)
         self.optimizer.step()
-        self.reference.step(uses)
+        self.reference.step(*slices, weights=weights or None)
 
     def evaluate(self, rng: np.random.Generator) -> None:
         inputs = draw_inputs(rng, self.ids)
@@ -325,9 +338,8 @@ def test_rows_of_few_and_of_many_steps_give_the_bits_of_the_reference() -> None:
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_large_batches_give_the_bits_of_the_reference_for_any_number_of_threads(kind: Kind, pooling: str) -> None:
     """Large enough that every thread gets a part of every shard."""
-    setup = Setup(
-        kind, {"b": "c"}, (8, 17, 17), frozenset(FEATURES if pooling == "mean" else ()), 1, 0.01, 2.0, 3.0, 3000, 5
-    )
+    mean = frozenset(FEATURES if pooling == "mean" else ())
+    setup = Setup(kind, {"b": "c"}, (8, 17, 17), mean, 1, 0.01, 2.0, 3.0, 3000, 5, "mean", 1.0)
     pairs = {number: Pair(setup) for number in NUM_THREADS}
     reference = pairs[1].reference
     for pair in pairs.values():

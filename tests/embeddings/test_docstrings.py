@@ -2,6 +2,7 @@
 
 import doctest
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -24,7 +25,7 @@ NAMES = [
 def test_the_example_of_a_public_name_runs(name: str) -> None:
     names = {each: getattr(embeddings, each) for each in embeddings.__all__}
     found = doctest.DocTestFinder().find(
-        getattr(embeddings, name), name, globs={**names, "Bag": Bag, "nn": nn, "torch": torch}
+        getattr(embeddings, name), name, globs={**names, "Bag": Bag, "nn": nn, "np": np, "torch": torch}
     )
     examples = [each for each in found if each.examples]
     assert examples

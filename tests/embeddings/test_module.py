@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,8 @@ def test_no_id_is_reserved() -> None:
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 @pytest.mark.parametrize("is_distinct", [False, True])
 def test_a_bag_of_a_hundred_thousand_ids_is_pooled_in_order(pooling: str, is_distinct: bool) -> None:
-    reference = ReferenceEmbedding({"a": 4}, ReferenceOptimizer("adagrad", 0.1), pooling={"a": pooling})
+    rule = ReferenceOptimizer("adagrad", 0.1, initial_accumulator=1.0, loss_reduction="mean")
+    reference = ReferenceEmbedding({"a": 4}, rule, pooling={"a": pooling})
     module = HashEmbedding({"a": 4}, pooling=pooling)
     optimizer = HashAdagrad(module, 0.1)
     ids = np.random.default_rng(0).integers(0, 30_000, 100_000).astype(np.uint64)
@@ -145,8 +147,10 @@ def test_every_dimension_from_1_to_512_is_exact(make: Any) -> None:
     features = {f"d{dim}": dim for dim in dims}
     module = HashEmbedding(features)
     optimizer = make(module, 0.1, clip_norm=1.0)
-    eps = 1e-8 if make is HashAdam else 1e-10
-    reference = ReferenceEmbedding(features, ReferenceOptimizer(kinds[make], 0.1, clip_norm=1.0, eps=eps))
+    rule = ReferenceOptimizer(kinds[make], 0.1, clip_norm=1.0, eps=1e-8 if make is HashAdam else 1e-10)
+    if "adagrad" in rule.kind:
+        rule.initial_accumulator, rule.loss_reduction = 1.0, "mean"
+    reference = ReferenceEmbedding(features, rule)
     ids, lengths = np.array([3, 5, 3, 9], np.uint64), np.array([3, 1], np.int32)
     inputs = dict.fromkeys(features, (ids, lengths))
     rng = np.random.default_rng(0)
@@ -459,7 +463,13 @@ def draw_batches(has_all_ids: bool) -> list[tuple[list[int], list[int]]]:
     ("make", "peer_make", "has_all_ids", "lr"),
     [
         (HashSGD, torch.optim.SGD, False, 0.5),
-        (HashAdagrad, torch.optim.Adagrad, False, 0.1),
+        (partial(HashAdagrad, initial_accumulator=0, loss_reduction="sum"), torch.optim.Adagrad, False, 0.1),
+        (
+            partial(HashAdagrad, initial_accumulator=0.3, loss_reduction="sum"),
+            partial(torch.optim.Adagrad, initial_accumulator_value=0.3),
+            False,
+            0.3,
+        ),
         # All ids in every batch: a dense Adam also moves the rows of other ids, a lazy one does not.
         (HashAdam, torch.optim.Adam, True, 0.02),
     ],
@@ -472,9 +482,9 @@ def test_it_trains_like_an_embedding_bag(make: Any, peer_make: Any, has_all_ids:
 
 def test_weight_decay_equals_that_of_torch() -> None:
     module = HashEmbedding({"a": 4}, init_scale=1.0)
-    optimizer = HashAdagrad(module, 0.1, weight_decay=0.3)
+    optimizer = HashAdagrad(module, 0.1, weight_decay=0.3, loss_reduction="sum")
     weight = torch.from_numpy(read_after_lookup(module, *range(5))[:, :4].copy()).requires_grad_()
-    peer = torch.optim.Adagrad([weight], lr=0.1, weight_decay=0.3)
+    peer = torch.optim.Adagrad([weight], lr=0.1, weight_decay=0.3, initial_accumulator_value=1.0)
     optimizer.zero_grad()
     for _ in range(10):
         peer.zero_grad()
@@ -483,6 +493,80 @@ def test_weight_decay_equals_that_of_torch() -> None:
         optimizer.step()
         peer.step()
     assert np.allclose(read(module, *range(5))[:, :4], weight.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+# The loss's reduction
+
+
+def train_linear(optimizer: Any, module: HashEmbedding, bags: list[Bag], targets: list[list[float]], how: str) -> None:
+    for bag, target in zip(bags, targets, strict=True):
+        logits = module({"a": bag})["a"].sum(1)
+        loss = nn.functional.binary_cross_entropy_with_logits(logits, torch.tensor(target), reduction=how)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        optimizer.step()
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_a_mean_loss_trains_like_a_sum_if_the_optimizer_knows_it(make: Any) -> None:
+    ids = np.random.default_rng(0).integers(0, 20, (10, 8))  # eight rows: a power of two, so that no bit is lost
+    bags = [make_bag(each, [1] * 8) for each in ids]
+    targets = np.random.default_rng(1).integers(0, 2, (10, 8)).astype(np.float32).tolist()
+    rows = []
+    for how in ("mean", "sum"):
+        module = HashEmbedding({"a": 2})
+        train_linear(make(module, 0.1, loss_reduction=how), module, bags, targets, how)
+        rows.append(read(module, *np.unique(ids).tolist()))
+    assert np.array_equal(rows[0], rows[1])
+
+
+@pytest.mark.parametrize("make", [HashAdagrad, HashRowwiseAdagrad])
+def test_the_first_click_of_an_id_moves_it_more_than_a_first_non_click_whatever_the_minibatch(make: Any) -> None:
+    moved = {}
+    for num_rows in (4, 400):
+        module = HashEmbedding({"bias": 1, "a": 1}, init_scale=1e-6)
+        optimizer = make(module, 0.1)
+        bags = {"bias": make_bag([1] * num_rows, [1] * num_rows), "a": make_bag(range(num_rows), [1] * num_rows)}
+        target = torch.zeros(num_rows)
+        target[0] = 1.0
+        outputs = module(bags)
+        logits = (outputs["bias"] + outputs["a"]).squeeze(1) - 3.0  # a click rate of 5 %
+        nn.functional.binary_cross_entropy_with_logits(logits, target).backward()  # type: ignore[no-untyped-call]  # torch
+        optimizer.step()
+        moved[num_rows] = read(module, 0, 1)[:, 0]
+    click, other = moved[4]
+    assert np.isclose(click, 0.1 * 0.9526 / np.sqrt(1 + 0.9526**2), rtol=1e-3)
+    assert np.isclose(other, -0.1 * 0.0474 / np.sqrt(1 + 0.0474**2), rtol=1e-3)
+    assert np.allclose(moved[400], moved[4], rtol=1e-4)
+
+
+def test_several_lookups_of_one_step_have_the_examples_of_the_largest() -> None:
+    rows = []
+    for size, how in ((4, "mean"), (1, "sum")):
+        module = HashEmbedding({"a": 2})
+        optimizer = HashAdagrad(module, 0.1, loss_reduction=how)
+        few, many = (module({"a": make_bag(range(n), [1] * n)})["a"].sum() for n in (2, 4))
+        ((few + many) / size).backward()
+        optimizer.step()
+        rows.append(read(module, *range(4)))
+    assert np.array_equal(rows[0], rows[1])
+
+
+def test_a_state_of_samovar_0_2_continues_without_an_initial_accumulator() -> None:
+    rows = []
+    for is_old in (True, False):
+        module = HashEmbedding({"a": 2})
+        optimizer = HashAdagrad(module, 0.1)
+        state = optimizer.state_dict()
+        group = state["param_groups"][0]
+        if is_old:
+            del group["initial_accumulator"], group["loss_reduction"]
+        else:
+            group.update(initial_accumulator=0.0, loss_reduction="sum")
+        optimizer.load_state_dict(state)
+        (module({"a": make_bag([7, 8], [1, 1])})["a"].sum() / 2).backward()
+        optimizer.step()
+        rows.append(read(module, 7, 8))
+    assert np.array_equal(rows[0], rows[1])
 
 
 # The rate
@@ -639,6 +723,8 @@ def test_invalid_tables_are_rejected(features: Any, keys: Any, match: str) -> No
         (HashSGD, {"lr": 1.0, "clip_value": 0.0}, "clip_value"),
         (HashSGD, {"lr": 1.0, "clip_norm": -1.0}, "clip_norm"),
         (HashAdagrad, {"lr": 1.0, "eps": -1.0}, "eps"),
+        (HashAdagrad, {"lr": 1.0, "initial_accumulator": -1.0}, "initial_accumulator"),
+        (HashRowwiseAdagrad, {"lr": 1.0, "loss_reduction": "none"}, "loss_reduction must be 'mean' or 'sum'"),
         (HashAdam, {"lr": 1.0, "betas": (1.0, 0.9)}, "betas"),
     ],
 )

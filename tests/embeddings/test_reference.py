@@ -195,7 +195,7 @@ def test_a_row_whose_gradient_is_not_finite_is_left_alone_and_counted(kind: Kind
 def test_a_sum_that_overflows_is_not_finite() -> None:
     table = make_table()
     before = table.read_training(ids(1))
-    table.update(ids(1, 1), rows([3e38, 0], [3e38, 0]))
+    table.update([(ids(1, 1), rows([3e38, 0], [3e38, 0]))])
     assert table.read_training(ids(1)).tolist() == before.tolist()
     assert table.counters.skipped == 1
 
@@ -212,7 +212,7 @@ def test_training_inserts_and_stamps_and_a_frozen_reading_does_not() -> None:
 def test_a_row_expires_when_more_than_ttl_has_passed() -> None:
     table = make_table(ttl=2)
     table.read_training(ids(4))
-    table.update(ids(4), rows([1, 1]))
+    table.update([(ids(4), rows([1, 1]))])
     trained = table.read_frozen(ids(4))
     table.clock = 2
     assert table.read_frozen(ids(4)).tolist() == trained.tolist()

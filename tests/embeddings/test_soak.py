@@ -106,7 +106,8 @@ class Soak:
 
     def make_module(self) -> tuple[HashEmbedding, Any]:
         module = HashEmbedding({"a": DIM})
-        return module, OPTIMIZERS[self.kind](module, 0.05, TTL)
+        plain = {"initial_accumulator": 0.0, "loss_reduction": "sum"} if "adagrad" in self.kind else {}
+        return module, OPTIMIZERS[self.kind](module, 0.05, TTL, **plain)
 
     def run(self, num_operations: int, reload_every: int) -> None:
         while self.num_operations < num_operations:

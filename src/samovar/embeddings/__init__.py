@@ -3,25 +3,16 @@
 Names are imported on use: looking at stored tables needs no torch.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from samovar.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from samovar.embeddings.module import BaseEmbeddingModel, Counters, HashEmbedding
+    from samovar.embeddings.model import BaseEmbeddingModel
+    from samovar.embeddings.module import Counters, HashEmbedding
     from samovar.embeddings.optimizers import HashAdagrad, HashAdam, HashOptimizer, HashRowwiseAdagrad, HashSGD
     from samovar.embeddings.state import final_state
-
-_MODULES = {
-    "BaseEmbeddingModel": "module",
-    "Counters": "module",
-    "HashAdagrad": "optimizers",
-    "HashAdam": "optimizers",
-    "HashEmbedding": "module",
-    "HashOptimizer": "optimizers",
-    "HashRowwiseAdagrad": "optimizers",
-    "HashSGD": "optimizers",
-    "final_state": "state",
-}
+    from samovar.embeddings.stored import StoredTable, stored_table, stored_tables
 
 __all__ = [
     "BaseEmbeddingModel",
@@ -32,11 +23,26 @@ __all__ = [
     "HashOptimizer",
     "HashRowwiseAdagrad",
     "HashSGD",
+    "StoredTable",
     "final_state",
+    "stored_table",
+    "stored_tables",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'samovar.embeddings' has no attribute {name!r}. Available: {', '.join(__all__)}")
-    return getattr(importlib.import_module(f"samovar.embeddings.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "BaseEmbeddingModel": "model:BaseEmbeddingModel",
+        "Counters": "module:Counters",
+        "HashAdagrad": "optimizers:HashAdagrad",
+        "HashAdam": "optimizers:HashAdam",
+        "HashEmbedding": "module:HashEmbedding",
+        "HashOptimizer": "optimizers:HashOptimizer",
+        "HashRowwiseAdagrad": "optimizers:HashRowwiseAdagrad",
+        "HashSGD": "optimizers:HashSGD",
+        "StoredTable": "stored:StoredTable",
+        "final_state": "state:final_state",
+        "stored_table": "stored:stored_table",
+        "stored_tables": "stored:stored_tables",
+    },
+)

@@ -1,22 +1,25 @@
-"""`HashEmbedding`: bags of ids in, pooled embedding rows out, with autograd; and `BaseEmbeddingModel` for models that
-use it. reference.py defines the arithmetic, native/ does it. Knows no tables on disk and no runs.
+"""`HashEmbedding`: bags of ids in, pooled embedding rows out, with autograd. reference.py defines the arithmetic,
+native/ does it. Knows no tables on disk and no runs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 from torch.autograd.function import once_differentiable
 
 from samovar.config.values import nearest
+from samovar.embeddings.reference import make_weights, seed_of_table
 from samovar.embeddings.state import load_tables, tables_state
+from samovar.embeddings.vectors import as_ids, check_unique, check_vectors
 from samovar.errors import BadInput, UnknownColumn
 from samovar.native.embedding import Embedding, Gradient, Inputs, Lookup, RowStep
-from samovar.seeds import derive
+from samovar.results import StreamedState
 from samovar.tables import Bag
 
 MAX_DIM = 512
@@ -43,6 +46,7 @@ class Counters:
 
     @property
     def bytes(self) -> int:
+        """The memory that the rows take."""
         return self.index_bytes + self.row_bytes
 
 
@@ -52,7 +56,7 @@ class HashEmbedding(nn.Module):
     In training (`self.training`, gradients enabled) a lookup inserts new ids, resets expired ones, and stamps all with
     the clock. Otherwise the tables are frozen, and a missing or expired id reads as zeros. An optimizer of
     `samovar.embeddings` updates the rows that got a gradient and sets their `ttl`: a row expires when the clock, which
-    the caller advances, is more than `ttl` past the row's last use in training.
+    the caller advances, is more than `ttl` past the row's last use in training. `to(device)` moves outputs, not tables.
 
     Args:
         features: Feature names and their dimensions, 1 to 512.
@@ -78,6 +82,8 @@ class HashEmbedding(nn.Module):
         {'user': 2}
     """
 
+    _place: torch.Tensor
+
     def __init__(
         self,
         features: Mapping[str, int],
@@ -91,12 +97,15 @@ class HashEmbedding(nn.Module):
         self._arguments = (dict(features), pooling, tables, seed, init_scale)
         self.clock = 0
         self.anchor = _floats(0).requires_grad_()  # stands in for the tables in autograd and in the optimizer
+        self.register_buffer("_place", _floats(0), persistent=False)  # moves with the model; outputs go there
         self._core = Embedding(Bag)
         self._tables: dict[str, int] = {}
         self._dims: dict[str, int] = {}
         self._optimizer: tuple[str, int | None] | None = None  # kind, ttl
         self._pending: list[tuple[int, Gradient]] = []
+        self._slice_weights: list[float] = []
         self._num_lookups = 0
+        self._frozen: set[int] = set()
         shared = dict(tables or {})
         _check_names("tables", shared, features)
         if not isinstance(pooling, str):
@@ -111,8 +120,7 @@ class HashEmbedding(nn.Module):
         if not hasattr(dim, "__index__") or not 1 <= dim <= MAX_DIM:
             raise BadInput(f"feature {feature!r}: the dimension must be an integer from 1 to {MAX_DIM}, got {dim!r}")
         if table not in self._tables:
-            table_seed = derive(seed, f"hash_embedding/{table}")
-            self._tables[table] = self._core.add_table(dim, table_seed, init_scale)
+            self._tables[table] = self._core.add_table(dim, seed_of_table(seed, table), init_scale)
             self._dims[table] = dim
         elif self._dims[table] != dim:
             raise BadInput(
@@ -123,11 +131,22 @@ class HashEmbedding(nn.Module):
 
     @property
     def features(self) -> dict[str, int]:
+        """The length of each feature's embedding."""
         return dict(self._features)
 
     @property
     def table_names(self) -> list[str]:
+        """The names of the tables."""
         return list(self._tables)
+
+    @property
+    def frozen_tables(self) -> list[str]:
+        """The names of the tables that `freeze` was called for."""
+        return [name for name, number in self._tables.items() if number in self._frozen]
+
+    def dim_of(self, table: str) -> int:
+        """The length of a table's embedding rows."""
+        return self._core.dim(self._number(table))
 
     def forward(self, inputs: Mapping[str, Bag]) -> dict[str, torch.Tensor]:
         """For each feature in `inputs`, a tensor of shape `data_len.shape + (dim,)`."""
@@ -192,6 +211,59 @@ class HashEmbedding(nn.Module):
         """Rows [weights | optimizer state], stamps, and whether each id exists. Changes nothing."""
         return self._core.get(self._number(table), ids)
 
+    def weights_of(self, table: str, ids: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """The weights [N, dim] of ids as a frozen model sees them: zeros for a missing or expired id."""
+        rows, stamps, is_known = self.get(table, ids)
+        ttl = self._core.ttl(self._number(table))
+        if ttl is not None:
+            is_known = is_known & (self.clock - stamps.astype(np.int64) <= ttl)
+        return np.where(is_known[:, None], rows[:, : self._dims[table]], np.float32(0))
+
+    def initial_weights(self, table: str, ids: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """The weights [N, dim] that ids start from when training first sees them."""
+        _, _, _, seed, init_scale = self._arguments
+        return make_weights(ids, self.dim_of(table), seed_of_table(seed, table), init_scale)
+
+    def set_weights(self, table: str, ids: ArrayLike, vectors: ArrayLike) -> None:
+        """Give ids these weights, such as pretrained ones. Their optimizer state restarts, and they count as used now.
+
+        Args:
+            table: The name of a table.
+            ids: Signed or unsigned 64-bit integers, or strings of a hashed column; each once. New ones are inserted,
+                also into a frozen table.
+            vectors: Finite numbers, [N, dim].
+
+        Raises:
+            BadInput: The shapes do not fit, an id occurs twice, or a number is not finite.
+            UnknownColumn: There is no such table.
+
+        Example:
+            >>> embedding = HashEmbedding({"user": 2})
+            >>> embedding.set_weights("user", [17, 18], [[0.5, 1.0], [0.0, -1.0]])
+            >>> embedding.weights_of("user", np.array([18, 99], np.uint64))
+            array([[ 0., -1.],
+                   [ 0.,  0.]], dtype=float32)
+        """
+        number, found = self._number(table), as_ids(ids)
+        where = f"HashEmbedding: table {table!r}"
+        check_unique(found, where)
+        given = check_vectors(vectors, len(found), self._dims[table], where)
+        self._core.set_weights(number, found, given, self.clock)
+
+    def freeze(self, *tables: str) -> None:
+        """Make training read these tables as evaluation does: nothing is inserted, updated or stamped, an unknown id is
+        zeros, and no row expires. It lasts as long as this object.
+
+        Args:
+            *tables: Names of tables. None: all of them.
+
+        Raises:
+            UnknownColumn: There is no such table.
+        """
+        for number in [self._number(table) for table in tables] if tables else list(self._tables.values()):
+            self._core.freeze(number)
+            self._frozen.add(number)
+
     # For the optimizers.
 
     def set_optimizer(self, kind: str, ttl: int | None) -> None:
@@ -199,35 +271,57 @@ class HashEmbedding(nn.Module):
         for number in self._tables.values():
             self._core.set_optimizer(number, kind, ttl)
         self._optimizer = (kind, ttl)
-        self._pending.clear()
+        self.drop_gradients()
 
-    def apply_gradients(self, step: RowStep) -> None:
-        """One optimizer step on all rows that got a gradient since the last step."""
-        pending, self._pending = self._pending, []
+    def begin_slice(self, weight: float) -> None:
+        """What follows belongs to the next slice of the step. Its loss is multiplied by `weight`; the step divides by
+        the sum of the weights. Gradients are added up within each slice, and these sums by a fixed tree."""
+        self._slice_weights.append(weight)
+
+    def apply_gradients(self, step: RowStep, *, is_mean: bool = False) -> None:
+        """One optimizer step on all rows that got a gradient since the last step. The gradient of a mean loss is
+        multiplied by the number of examples: the largest of the lookups of a slice, added up over slices."""
+        pending, total_weight = self._pending, sum(self._slice_weights) or 1.0
+        self._pending, self._slice_weights = [], []
         if not pending:
             return
         pending.sort(key=lambda entry: entry[0])  # sums are in the order of the lookups, not of the backward passes
+        gradients = [gradient for _, gradient in pending]
+        step = replace(step, scale=(_count_examples(gradients) if is_mean else 1) / total_weight)
         try:
-            self._core.update([gradient for _, gradient in pending], step)
+            self._core.update(gradients, step)
         except RuntimeError as error:
             raise BadInput(
                 f"HashEmbedding: {error}. Sweep and load only after step(), and step only the newest optimizer"
             ) from error
 
     def drop_gradients(self) -> None:
+        """Forget what the last backward passes left."""
         self._pending.clear()
+        self._slice_weights.clear()
 
     # For nn.Module.state_dict().
 
-    def get_extra_state(self, *, is_sorted: bool = False) -> dict[str, Any]:
-        return {"clock": self.clock, "tables": tables_state(self._core, self._tables, self.clock, is_sorted=is_sorted)}
+    def get_extra_state(self, *, is_final: bool = False) -> dict[str, Any]:
+        """A view of the tables: write it before the next step. `copy.deepcopy` copies the tables as they are at that
+        moment, also while another thread trains them."""
+
+        def view() -> dict[str, Any]:
+            clock = self.clock
+            return {"clock": clock, "tables": tables_state(self._core, self._tables, clock, is_final=is_final)}
+
+        def copied() -> dict[str, Any]:
+            with self._core.paused():
+                return deepcopy(view())
+
+        return StreamedState(view(), copied)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         if not isinstance(state, dict) or not {"clock", "tables"} <= state.keys():
             raise BadInput(f"HashEmbedding: expected a state made by state_dict(), got {type(state).__name__}")
         load_tables(self._core, self._tables, state["tables"], must_match=self._optimizer is not None)
         self.clock = state["clock"]
-        self._pending.clear()
+        self.drop_gradients()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HashEmbedding":
         """A module with the same rows. The optimizer of the original does not update the copy."""
@@ -236,8 +330,11 @@ class HashEmbedding(nn.Module):
         memo[id(self)] = copy
         if self._optimizer is not None:
             copy.set_optimizer(*self._optimizer)
-        copy.set_extra_state(self.get_extra_state())
-        return copy.train(self.training)
+        if self._frozen:
+            copy.freeze(*self.frozen_tables)
+        with self._core.paused():
+            copy.set_extra_state(self.get_extra_state())
+        return copy.to(self._place.device).train(self.training)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}: {dim}" for name, dim in self._features.items())
@@ -255,17 +352,26 @@ class HashEmbedding(nn.Module):
 
     def _look_up(self, given: Inputs, *, is_training: bool) -> tuple[list[torch.Tensor], Lookup]:
         features = zip(given.names, given.lens, strict=True)
-        outputs = [_floats(*lens.shape, self._features[name]) for name, lens in features]
-        return outputs, self._core.lookup(given, outputs, self.clock, is_training=is_training)
+        pinned = self._place.is_cuda  # a copy from pinned memory keeps nobody waiting
+        outputs = [_floats(*lens.shape, self._features[name], pinned=pinned) for name, lens in features]
+        lookup = self._core.lookup(given, outputs, self.clock, is_training=is_training)
+        return [self._send(output) for output in outputs], lookup
 
     def _look_up_columns(
         self, given: Inputs, shape: tuple[int, ...], tail: torch.Tensor | None, *, is_training: bool
     ) -> tuple[torch.Tensor, Lookup]:
         width = sum(self._features[name] for name in given.names)
-        output = _floats(*shape, width if tail is None else width + tail.shape[-1])
+        if tail is not None and not self._place.is_cpu:
+            output, lookup = self._look_up_columns(given, shape, None, is_training=is_training)
+            return torch.cat([output, tail.to(output.device)], -1), lookup
+        output = _floats(*shape, width if tail is None else width + tail.shape[-1], pinned=self._place.is_cuda)
         if tail is not None:
             output[..., width:] = tail
-        return output, self._core.lookup_columns(given, output, self.clock, is_training=is_training)
+        lookup = self._core.lookup_columns(given, output, self.clock, is_training=is_training)
+        return self._send(output), lookup
+
+    def _send(self, output: torch.Tensor) -> torch.Tensor:
+        return output if self._place.is_cpu else output.to(self._place.device, non_blocking=True)
 
 
 def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor | None:
@@ -291,9 +397,9 @@ def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor 
     return torch.cat([values if values.dim() > len(shape) else values.unsqueeze(-1) for values in real], -1)
 
 
-def _floats(*shape: int) -> torch.Tensor:
+def _floats(*shape: int, pinned: bool = False) -> torch.Tensor:
     """A tensor for C++ to write, whatever torch's default dtype and device are."""
-    return torch.empty(*shape, dtype=torch.float32, device="cpu")
+    return torch.empty(*shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
 
 
 class _Pool(torch.autograd.Function):
@@ -302,14 +408,14 @@ class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, given: Inputs) -> tuple[torch.Tensor, ...]:
         outputs, ctx.lookup = embedding._look_up(given, is_training=True)
-        _remember(ctx, embedding)
+        _remember(ctx, embedding, given)
         return tuple(outputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[None, None, None]:
         if any(gradient is not None for gradient in gradients):
-            ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, gradients)))
+            _note(ctx, gradients)
         return None, None, None
 
 
@@ -326,21 +432,34 @@ class _PoolColumns(torch.autograd.Function):
         tail: torch.Tensor | None,
     ) -> torch.Tensor:
         output, ctx.lookup = embedding._look_up_columns(given, shape, tail, is_training=True)
-        _remember(ctx, embedding)
+        _remember(ctx, embedding, given)
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None, None, None]:
         if gradient is not None:
-            ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, [gradient])))
+            _note(ctx, [gradient])
         return None, None, None, None, None
 
 
-def _remember(ctx: Any, embedding: HashEmbedding) -> None:
+def _remember(ctx: Any, embedding: HashEmbedding, given: Inputs) -> None:
     ctx.embedding, ctx.number = embedding, embedding._num_lookups
+    ctx.num_examples = max(map(len, given.lens), default=1)
+    ctx.slice = max(len(embedding._slice_weights) - 1, 0)
     embedding._num_lookups += 1
     ctx.set_materialize_grads(False)
+
+
+def _note(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> None:
+    ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, gradients, ctx.num_examples, ctx.slice)))
+
+
+def _count_examples(gradients: Iterable[Gradient]) -> int:
+    largest: dict[int, int] = {}
+    for gradient in gradients:
+        largest[gradient.slice] = max(largest.get(gradient.slice, 0), gradient.num_examples)
+    return sum(largest.values())
 
 
 def _is_mean(feature: str, pooling: str) -> bool:
@@ -359,60 +478,3 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> str:
     guess = nearest(name, known)
     hint = f"Did you mean {guess!r}? " if guess else ""
     return f"HashEmbedding: no {noun} {name!r}. {hint}Available: {', '.join(known)}"
-
-
-class BaseEmbeddingModel(nn.Module):
-    """The base class of models with hash embeddings. Subclass it, call `embed` in `forward`, and go on with plain
-    tensors.
-
-    Args:
-        features: Feature names and their dimensions.
-        **options: Further arguments of `HashEmbedding`: pooling, tables, seed, init_scale.
-
-    Example:
-        >>> class Clicks(BaseEmbeddingModel):
-        ...     def __init__(self):
-        ...         super().__init__({"banner": 8, "user": 8})
-        ...         self.top = nn.Linear(16, 1)
-        ...     def forward(self, inputs):
-        ...         x = self.embed(inputs)
-        ...         return self.top(torch.cat([x["banner"], x["user"]], 1)).squeeze(1)
-        >>> model = Clicks()
-        >>> bag = Bag(torch.tensor([124, 456]), torch.tensor([1, 1, 0], dtype=torch.int32))
-        >>> model({"banner": bag, "user": bag}).shape
-        torch.Size([3])
-        >>> model.get_required_features_list()
-        ['banner', 'user']
-    """
-
-    def __init__(self, features: Mapping[str, int], **options: Any) -> None:
-        super().__init__()
-        self.embedding = HashEmbedding(features, **options)
-
-    def embed(self, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        """Turn inputs into named tensors on the device of the dense part.
-
-        Args:
-            inputs: Bags for all features; further tensors are passed through.
-
-        Returns:
-            [B, dim] for each bag ([B, L, dim] for a deeper one), and the other tensors unchanged.
-        """
-        pooled = self.embedding({name: inputs[name] for name in self.embedding.features})
-        real = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-        device = next((parameter.device for parameter in self.dense_parameters()), torch.device("cpu"))
-        if device.type == "cpu":
-            return {**pooled, **real}
-        return {name: value.to(device, non_blocking=True) for name, value in (pooled | real).items()}
-
-    def hash_embeddings(self) -> list[HashEmbedding]:
-        """The hash tables of the model, for a hash optimizer."""
-        return [module for module in self.modules() if isinstance(module, HashEmbedding)]
-
-    def dense_parameters(self) -> Iterator[nn.Parameter]:
-        """The parameters of the dense part, for torch's optimizers. Hash tables are not among them."""
-        return self.parameters()
-
-    def get_required_features_list(self) -> list[str]:
-        """The columns that a table must have. Override it if the dense part also uses real-valued columns."""
-        return list(self.embedding.features)

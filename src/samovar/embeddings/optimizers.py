@@ -26,6 +26,9 @@ class HashOptimizer(torch.optim.Optimizer):
         weight_decay: Times the weights, added to the gradient of the rows in use.
         clip_value: Clips each component of a row's gradient to ±`clip_value`.
         clip_norm: Scales a row's gradient down to this norm.
+        loss_reduction: What the loss does with the losses of a minibatch's examples. The gradients of a "mean" are
+            multiplied by the number of examples, so that they do not shrink with the minibatch; those of a "sum" are
+            taken as they are. The default is "mean" for both Adagrads, "sum" for SGD and Adam.
 
     Raises:
         BadInput: An argument is out of range.
@@ -42,7 +45,8 @@ class HashOptimizer(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
-        **own: Any,  # eps and betas, if the optimizer has them
+        loss_reduction: str = "sum",
+        **own: Any,  # eps, betas and initial_accumulator, if the optimizer has them
     ) -> None:
         self.embeddings = [tables] if isinstance(tables, HashEmbedding) else list(tables)
         if not self.embeddings or not all(isinstance(table, HashEmbedding) for table in self.embeddings):
@@ -57,7 +61,10 @@ class HashOptimizer(torch.optim.Optimizer):
             raise BadInput(
                 f"{type(self).__name__}: ttl must be a number of URIs from 0 on, or None for no expiry, got {ttl!r}"
             )
-        super().__init__([table.anchor for table in self.embeddings], {**numbers, "ttl": ttl})
+        if loss_reduction not in ("mean", "sum"):
+            raise BadInput(f"{type(self).__name__}: loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
+        settings = {**numbers, "ttl": ttl, "loss_reduction": loss_reduction}
+        super().__init__([table.anchor for table in self.embeddings], settings)
         self._ttl = ttl
         for table in self.embeddings:
             table.set_optimizer(self.kind, ttl)
@@ -78,14 +85,21 @@ class HashOptimizer(torch.optim.Optimizer):
             self.kind,
             float(group["lr"]),
             group.get("eps", 0.0),
+            group.get("initial_accumulator", 0.0),  # a state that Samovar 0.2 saved has none
             tuple(group.get("betas", (0.0, 0.0))),
             group["weight_decay"],
             group["clip_value"] or 0.0,
             group["clip_norm"] or 0.0,
         )
+        is_mean = group.get("loss_reduction") == "mean"
         for table in self.embeddings:
-            table.apply_gradients(step)
+            table.apply_gradients(step, is_mean=is_mean)
         return loss
+
+    def begin_slice(self, weight: float) -> None:
+        """What follows belongs to the next slice of the step: see `HashEmbedding.begin_slice`."""
+        for table in self.embeddings:
+            table.begin_slice(weight)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for table in self.embeddings:
@@ -103,6 +117,7 @@ class HashSGD(HashOptimizer):
         weight_decay: See `HashOptimizer`.
         clip_value: See `HashOptimizer`.
         clip_norm: See `HashOptimizer`.
+        loss_reduction: See `HashOptimizer`.
 
     Example:
         >>> embedding = HashEmbedding({"user": 4})
@@ -123,6 +138,9 @@ class HashAdagrad(HashOptimizer):
         lr: Learning rate.
         ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
             None, the default, keeps rows indefinitely.
+        initial_accumulator: Where the sum of squares starts. At 1, the first gradients of an id move it by `lr` times
+            themselves: a first click counts more than a first non-click. At 0 both move it by `lr`.
+        loss_reduction: "mean" or "sum": what the loss does with its examples, see `HashOptimizer`.
         eps: Added to the square root before the division.
         **common: weight_decay, clip_value and clip_norm, see `HashOptimizer`.
 
@@ -137,8 +155,10 @@ class HashAdagrad(HashOptimizer):
     kind = "adagrad"
 
     def __init__(self, tables: HashEmbedding | Iterable[HashEmbedding], lr: float, ttl: int | None = None, *,
-                 eps: float = 1e-10, **common: Any) -> None:  # fmt: skip
-        super().__init__(tables, lr, ttl, eps=eps, **common)
+                 initial_accumulator: float = 1.0, loss_reduction: str = "mean", eps: float = 1e-10,
+                 **common: Any) -> None:  # fmt: skip
+        own = {"initial_accumulator": initial_accumulator, "eps": eps}
+        super().__init__(tables, lr, ttl, loss_reduction=loss_reduction, **own, **common)
 
 
 class HashRowwiseAdagrad(HashOptimizer):
@@ -149,6 +169,9 @@ class HashRowwiseAdagrad(HashOptimizer):
         lr: Learning rate.
         ttl: A row expires when it was not used in training for more than `ttl` ticks of the clock, which counts URIs.
             None, the default, keeps rows indefinitely.
+        initial_accumulator: Where the sum of squares starts. At 1, the first gradients of an id move it by `lr` times
+            themselves: a first click counts more than a first non-click. At 0 both move it by `lr`.
+        loss_reduction: "mean" or "sum": what the loss does with its examples, see `HashOptimizer`.
         eps: Added to the square root before the division.
         **common: weight_decay, clip_value and clip_norm, see `HashOptimizer`.
 
@@ -163,8 +186,10 @@ class HashRowwiseAdagrad(HashOptimizer):
     kind = "rowwise_adagrad"
 
     def __init__(self, tables: HashEmbedding | Iterable[HashEmbedding], lr: float, ttl: int | None = None, *,
-                 eps: float = 1e-10, **common: Any) -> None:  # fmt: skip
-        super().__init__(tables, lr, ttl, eps=eps, **common)
+                 initial_accumulator: float = 1.0, loss_reduction: str = "mean", eps: float = 1e-10,
+                 **common: Any) -> None:  # fmt: skip
+        own = {"initial_accumulator": initial_accumulator, "eps": eps}
+        super().__init__(tables, lr, ttl, loss_reduction=loss_reduction, **own, **common)
 
 
 class HashAdam(HashOptimizer):
@@ -177,7 +202,7 @@ class HashAdam(HashOptimizer):
             None, the default, keeps rows indefinitely.
         betas: Decay rates of the two moments.
         eps: Added to the square root before the division.
-        **common: weight_decay, clip_value and clip_norm, see `HashOptimizer`.
+        **common: weight_decay, clip_value, clip_norm and loss_reduction, see `HashOptimizer`.
 
     Example:
         >>> embedding = HashEmbedding({"user": 4})

@@ -32,6 +32,10 @@ class ReferenceOptimizer:
     clip_norm: float | None = None
     eps: float = 1e-10
     betas: tuple[float, float] = (0.9, 0.999)
+    initial_accumulator: float = 0.0
+    """Added to the sums of squares, which start from 0."""
+    loss_reduction: Literal["mean", "sum"] = "sum"
+    """With "mean", gradients are multiplied by the number of examples."""
 
     def width(self, dim: int) -> int:
         return {"sgd": dim, "adagrad": 2 * dim, "rowwise_adagrad": dim + 1, "adam": 3 * dim + 1}[self.kind]
@@ -98,6 +102,16 @@ def reduce_gradients(ids: Ids, gradients: Rows) -> tuple[Ids, Rows]:
     return np.fromiter(places, np.uint64, len(places)), sums
 
 
+def sum_tree(slices: Sequence[Rows]) -> Rows:
+    """The sum over the slices of a step by one binary tree: ((0 + 1) + (2 + 3)) + …, where the last may be absent."""
+    sums = list(slices)
+    with np.errstate(all="ignore"):
+        while len(sums) > 1:
+            pairs = [sums[i] + sums[i + 1] for i in range(0, len(sums) - 1, 2)]
+            sums = pairs + sums[2 * len(pairs) :]
+    return sums[0]
+
+
 def sum8(values: Rows) -> Rows:
     """The sum of each line by eight accumulators, so that no vector width changes it."""
     acc = np.zeros((8, len(values)), f32)
@@ -123,8 +137,12 @@ def bias_correction(beta: float, steps: Rows) -> Rows:
     return np.array([1 - power(beta, int(step)) for step in distinct]).astype(f32)[places].reshape(-1, 1)
 
 
-def update_rows(rows: Rows, gradients: Rows, optimizer: ReferenceOptimizer) -> tuple[Rows, NDArray[np.bool_]]:
+def update_rows(
+    rows: Rows, gradients: Rows, optimizer: ReferenceOptimizer, scale: float = 1
+) -> tuple[Rows, NDArray[np.bool_]]:
     """The rows after one step, and which of them were skipped: NaN or Inf in a gradient leaves the row unchanged."""
+    with np.errstate(all="ignore"):
+        gradients = gradients * f32(scale)
     skipped: NDArray[np.bool_] = np.logical_not(np.isfinite(gradients).all(axis=1))
     with np.errstate(all="ignore"):
         stepped = _step(rows, _clip(gradients, optimizer), optimizer)
@@ -143,7 +161,7 @@ def _clip(g: Rows, optimizer: ReferenceOptimizer) -> Rows:
 
 def _step(rows: Rows, g: Rows, optimizer: ReferenceOptimizer) -> Rows:
     dim = g.shape[1]
-    lr, eps = f32(optimizer.lr), f32(optimizer.eps)
+    lr, eps, initial = f32(optimizer.lr), f32(optimizer.eps), f32(optimizer.initial_accumulator)
     w, state = rows[:, :dim], rows[:, dim:]
     if optimizer.weight_decay != 0:
         g = g + f32(optimizer.weight_decay) * w
@@ -151,10 +169,10 @@ def _step(rows: Rows, g: Rows, optimizer: ReferenceOptimizer) -> Rows:
         return w - lr * g
     if optimizer.kind == "adagrad":
         s = state + g * g
-        return np.hstack([w - (lr * g) / (np.sqrt(s) + eps), s])
+        return np.hstack([w - (lr * g) / (np.sqrt(s + initial) + eps), s])
     if optimizer.kind == "rowwise_adagrad":
         s = state + (sum8(g * g) / f32(dim))[:, None]
-        return np.hstack([w - (lr / (np.sqrt(s) + eps)) * g, s])
+        return np.hstack([w - (lr / (np.sqrt(s + initial) + eps)) * g, s])
     b1, b2 = optimizer.betas
     m = f32(b1) * state[:, :dim] + f32(1 - b1) * g
     v = f32(b2) * state[:, dim : 2 * dim] + f32(1 - b2) * (g * g)
@@ -199,11 +217,16 @@ class ReferenceTable:
         self.counters.missed += len(missing)
         return self._stack([zeros if number in missing else self.rows[number] for number in ids.tolist()])
 
-    def update(self, ids: Ids, gradients: Rows) -> None:
-        """One step for each distinct id; `gradients` has one line per occurrence."""
-        distinct, sums = reduce_gradients(ids, gradients)
-        numbers = distinct.tolist()
-        rows, skipped = update_rows(self._stack([self.rows[number] for number in numbers]), sums, self.optimizer)
+    def update(self, slices: Sequence[tuple[Ids, Rows]], scale: float = 1) -> None:
+        """One step for each distinct id; the gradients of each slice have one line per occurrence."""
+        numbers = list(dict.fromkeys(number for ids, _ in slices for number in ids.tolist()))
+        zero = np.zeros(self.dim, f32)
+        sums = []
+        for distinct, found in (reduce_gradients(ids, gradients) for ids, gradients in slices):
+            sum_of = dict(zip(distinct.tolist(), found, strict=True))
+            sums.append(np.array([sum_of.get(number, zero) for number in numbers], f32).reshape(-1, self.dim))
+        before = self._stack([self.rows[number] for number in numbers])
+        rows, skipped = update_rows(before, sum_tree(sums), self.optimizer, scale)
         self.rows.update(zip(numbers, rows, strict=True))
         self.counters.skipped += int(skipped.sum())
 
@@ -263,19 +286,29 @@ class ReferenceEmbedding:
                 rows = rows[num_ids:]
         return outputs
 
-    def step(self, uses: Sequence[tuple[Inputs, Mapping[str, Rows]]]) -> None:
+    def step(
+        self, *slices: Sequence[tuple[Inputs, Mapping[str, Rows]]], weights: Sequence[float] | None = None
+    ) -> None:
         """One update from all uses since the last: the inputs of each forward call, and the gradients of its outputs.
 
-        The order of the sums: forward calls, features as declared, occurrences.
+        The order of the sums within a slice: forward calls, features as declared, occurrences. The number of examples
+        of a slice is that of its largest feature. The losses of slices were multiplied by `weights`.
         """
+        divisor = 1.0 if weights is None else sum(weights)
+        num_examples = sum(_count_examples(uses) for uses in slices) or 1
         for table_name, table in self.tables.items():
-            ids, gradients = [np.array([], np.uint64)], [np.zeros((0, table.dim), f32)]
-            for inputs, gradient_of in uses:
-                for name in self.table_of:
-                    if name in gradient_of and self.table_of[name] == table_name:
-                        ids.append(inputs[name][0])
-                        gradients.append(spread(gradient_of[name], inputs[name][1], self.pooling[name]))
-            table.update(np.concatenate(ids), np.concatenate(gradients))
+            is_mean = table.optimizer.loss_reduction == "mean"
+            gathered = [self._gather(table_name, uses) for uses in slices]
+            table.update(gathered, (num_examples if is_mean else 1) / divisor)
+
+    def _gather(self, table_name: str, uses: Sequence[tuple[Inputs, Mapping[str, Rows]]]) -> tuple[Ids, Rows]:
+        ids, gradients = [np.array([], np.uint64)], [np.zeros((0, self.tables[table_name].dim), f32)]
+        for inputs, gradient_of in uses:
+            for name in self.table_of:
+                if name in gradient_of and self.table_of[name] == table_name:
+                    ids.append(inputs[name][0])
+                    gradients.append(spread(gradient_of[name], inputs[name][1], self.pooling[name]))
+        return np.concatenate(ids), np.concatenate(gradients)
 
     def advance_clock(self) -> None:
         for table in self.tables.values():
@@ -283,3 +316,8 @@ class ReferenceEmbedding:
 
     def sweep(self) -> int:
         return sum(table.sweep() for table in self.tables.values())
+
+
+def _count_examples(uses: Sequence[tuple[Inputs, Mapping[str, Rows]]]) -> int:
+    sizes = [len(lengths) for inputs, gradient_of in uses if gradient_of for _, lengths in inputs.values()]
+    return max(sizes, default=0)

@@ -15,34 +15,35 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from samovar.embeddings.stored import COUNTERS
 from samovar.errors import BadInput, CorruptData
 from samovar.native.embedding import SHARDS, Embedding, Loading
 from samovar.results import StreamedArray
 
 FORMAT = 1
-_COUNTERS = ("inserted", "reset", "freed", "missed", "skipped")
 _ROWS_PER_PIECE = 1 << 16
+_FIELDS = {"ids": ("uint64", 1), "stamps": ("uint32", 1), "rows": ("float32", 2)}
 
 
-def tables_state(core: Embedding, tables: Mapping[str, int], clock: int, *, is_sorted: bool) -> dict[str, Any]:
-    """A view of the tables as they are now; write it before they change."""
-    return {name: _table_state(core, number, clock, is_sorted) for name, number in tables.items()}
+def tables_state(core: Embedding, tables: Mapping[str, int], clock: int, *, is_final: bool) -> dict[str, Any]:
+    """A view of the tables as they are now; write it before they change. For `is_final` see `final_state`."""
+    return {name: _table_state(core, number, clock, is_final) for name, number in tables.items()}
 
 
-def _table_state(core: Embedding, table: int, clock: int, is_sorted: bool) -> dict[str, Any]:
-    counters = core.counters(table)
+def _table_state(core: Embedding, table: int, clock: int, is_final: bool) -> dict[str, Any]:
+    counters = _lasting(core.counters(table)) if is_final else core.counters(table)
     return {
         "format": FORMAT,
         "optimizer": core.kind(table),
         "dim": core.dim(table),
         "ttl": core.ttl(table),
         "width": core.width(table),
-        "counters": {name: counters[name] for name in _COUNTERS},
-        "shards": [_shard_state(core, table, shard, clock, is_sorted) for shard in range(SHARDS)],
+        "counters": {name: counters[name] for name in COUNTERS},
+        "shards": [_shard_state(core, table, shard, clock, is_final) for shard in range(SHARDS)],
     }
 
 
-def _shard_state(core: Embedding, table: int, shard: int, clock: int, is_sorted: bool) -> dict[str, StreamedArray]:
+def _shard_state(core: Embedding, table: int, shard: int, clock: int, is_final: bool) -> dict[str, StreamedArray]:
     n = core.count_shard(table, shard, clock)
     version = core.version
 
@@ -53,7 +54,7 @@ def _shard_state(core: Embedding, table: int, shard: int, clock: int, is_sorted:
                     "the hash tables changed after state_dict(), which is a view of them. Write the state before the "
                     "next step, or copy it with copy.deepcopy"
                 )
-            yield from core.stream(table, shard, clock, field, is_sorted=is_sorted)
+            yield from core.stream(table, shard, clock, field, is_sorted=is_final)
 
         return read
 
@@ -75,7 +76,7 @@ def load_tables(core: Embedding, tables: Mapping[str, int], state: Mapping[str, 
         _check_table(core, name, number, state[name], must_match)
     loaded = [_load_table(core, name, number, state[name]) for name, number in tables.items()]
     for loading, one in zip(loaded, (state[name] for name in tables), strict=True):
-        loading.finish([one["counters"][counter] for counter in _COUNTERS])
+        loading.finish([one["counters"][counter] for counter in COUNTERS])
 
 
 def _check_table(core: Embedding, name: str, table: int, state: Mapping[str, Any], must_match: bool) -> None:
@@ -96,6 +97,13 @@ def _check_table(core: Embedding, name: str, table: int, state: Mapping[str, Any
         )
     if len(state["shards"]) != SHARDS:
         raise CorruptData(f"{where}: has {len(state['shards'])} shards instead of {SHARDS}. Restore it from a copy")
+    for number, shard in enumerate(state["shards"]):
+        found = {field: (str(shard[field].dtype), len(shard[field].shape)) for field in _FIELDS}
+        if found != _FIELDS:
+            raise CorruptData(
+                f"{where}, shard {number}: its arrays have the types and ranks {found}, expected {_FIELDS}. Restore it "
+                "from a copy"
+            )
 
 
 def _load_table(core: Embedding, name: str, table: int, state: Mapping[str, Any]) -> Loading:
@@ -125,6 +133,56 @@ def _pieces(shard: Mapping[str, Any]) -> Iterator[tuple[NDArray[np.uint64], NDAr
         yield ids[start:stop], stamps[start:stop], rows[start:stop]
 
 
+def refit_table(saved: Mapping[str, Any], module: Any, table: str, *, keeps_state: bool) -> dict[str, Any]:
+    """The saved state of a table as one of another table, which may have another dimension or optimizer.
+
+    Common components are taken. New ones are those of a new id. State that belongs to a component is taken with it and
+    starts at 0 for new ones; state of a whole row is taken. Without `keeps_state` all state starts at 0.
+
+    Args:
+        saved: One entry of `tables` in a state.
+        module: A HashEmbedding.
+        table: The name of the table there.
+        keeps_state: Whether to take the optimizer's state. The kind must then be the same.
+    """
+    here = module.get_extra_state()["tables"][table]
+    same = ("optimizer", "dim", "width")
+    if keeps_state and all(saved[name] == here[name] for name in same):
+        return dict(saved)
+    blocks = _state_blocks(here["optimizer"]) if keeps_state else 0
+
+    def convert(ids: NDArray[np.uint64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        old, new, common = saved["dim"], here["dim"], min(saved["dim"], here["dim"])
+        fitted = np.zeros((len(ids), here["width"]), np.float32)
+        if new > old:
+            fitted[:, :new] = module.initial_weights(table, ids)
+        for block in range(blocks + 1):
+            fitted[:, block * new : block * new + common] = rows[:, block * old : block * old + common]
+        if keeps_state:
+            fitted[:, (blocks + 1) * new :] = rows[:, (blocks + 1) * old :]
+        return fitted
+
+    shards = [{**shard, "rows": _converted(shard, here["width"], convert)} for shard in saved["shards"]]
+    return {**saved, **{name: here[name] for name in (*same, "ttl")}, "shards": shards}
+
+
+def _state_blocks(optimizer: str) -> int:
+    """How many floats of state a row has per component; the rest belongs to the whole row (see reference.py)."""
+    return {"none": 0, "sgd": 0, "adagrad": 1, "rowwise_adagrad": 0, "adam": 2}[optimizer]
+
+
+def _converted(
+    shard: Mapping[str, Any],
+    width: int,
+    convert: Callable[[NDArray[np.uint64], NDArray[np.float32]], NDArray[np.float32]],
+) -> StreamedArray:
+    def read() -> Iterator[memoryview]:
+        for ids, _, rows in _pieces(shard):
+            yield convert(ids, rows).reshape(-1).view(np.uint8).data
+
+    return StreamedArray("float32", (shard["ids"].shape[0], width), read)
+
+
 def final_state(model: nn.Module) -> dict[str, Any]:
     """`model.state_dict()` without traces of how training went: ids are sorted, and counters that depend on sweeps and
     evaluations are zero.
@@ -144,13 +202,11 @@ def final_state(model: nn.Module) -> dict[str, Any]:
     for name, module in model.named_modules(remove_duplicate=False):  # a shared module has several names in the state
         key = f"{name}._extra_state" if name else "_extra_state"
         if key in state and hasattr(module, "table_names"):
-            state[key] = module.get_extra_state(is_sorted=True)
-            for table in state[key]["tables"].values():
-                table["counters"] = _lasting(table["counters"])
+            state[key] = module.get_extra_state(is_final=True)
     return state
 
 
 def _lasting(counters: Mapping[str, int]) -> dict[str, int]:
     """Whether an expired id counts as reset or as inserted depends on the sweeps, so both are added up."""
     new = counters["inserted"] + counters["reset"]
-    return {**dict.fromkeys(_COUNTERS, 0), "inserted": new, "skipped": counters["skipped"]}
+    return {**dict.fromkeys(COUNTERS, 0), "inserted": new, "skipped": counters["skipped"]}
