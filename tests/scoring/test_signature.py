@@ -1,0 +1,176 @@
+"""Raw rows are scored exactly as they were brewed: scales, bins, crosses, times, and missing values."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+import samovar
+from samovar.errors import BadInput, UnknownColumn
+from samovar.scoring import Model
+
+SCRIPT = """
+import torch
+import samovar
+
+IDS = {"user": 4, "ad": 4, "user_x_ad": 4, "size": 4, "when_weekday": 2, "age": 3}
+NUMBERS = ["price", "price_missing", "ad_missing", "weight"]
+
+
+class Net(samovar.BaseEmbeddingModel):
+    def __init__(self):
+        super().__init__(IDS)
+        self.top = torch.nn.Linear(sum(IDS.values()) + len(NUMBERS) + 2, 1)
+
+    def forward(self, inputs):
+        ids = self.embedding.concat({name: inputs[name] for name in IDS})
+        numbers = torch.stack([inputs[name] for name in NUMBERS], 1)
+        return self.top(torch.cat([ids, numbers, inputs["when_hour"]], 1))[:, 0]
+
+    def get_required_features_list(self):
+        return [*IDS, *NUMBERS, "when_hour"]
+
+
+def build(params):
+    model = Net()
+    optimizers = [samovar.embeddings.HashAdagrad(model.hash_embeddings(), lr=0.1),
+                  torch.optim.Adam(model.dense_parameters(), lr=0.01)]
+    loss = lambda output, targets: torch.nn.functional.binary_cross_entropy_with_logits(output, targets["clicked"])
+    return samovar.Learner(model, optimizers, loss, torch.sigmoid)
+"""
+KEYS: dict[str, Any] = {
+    "columns": {
+        "when": "time",
+        "user": "id",
+        "ad": "hash",
+        "price": {"number": {"scale": "standard", "missing": "indicator"}},
+        "size": {"number": {"bins": 8}},
+        "age": {"number": {"bins": 4, "missing": "error"}},
+        "weight": {"number": {"scale": "running", "missing": "zero"}},
+        "clicked": "number",
+        "hit": "key",
+    },
+    "missing": {"ad": "indicator", "clicked": "drop"},
+    "crosses": [["user", "ad"]],
+    "time_features": {"hour": "cycle", "weekday": "id"},
+    "timezone": "Europe/Berlin",
+    "where": "hit <> 13",
+    "batch_size": 32,
+}
+
+
+def make_frame(num_rows: int = 400) -> pd.DataFrame:
+    random = np.random.default_rng(5)
+    times = pd.Timestamp("2016-03-26 12:00") + pd.to_timedelta(np.arange(num_rows) * 600, unit="s")
+    price = random.lognormal(3, 1, num_rows)
+    frame = pd.DataFrame(
+        {
+            "when": times.strftime("%m/%d/%Y %I:%M %p"),
+            "user": random.integers(0, 20, num_rows),
+            "ad": np.array(["tea", "cups", "pots", "£5"])[random.integers(0, 4, num_rows)],
+            "price": np.where(random.random(num_rows) < 0.1, np.nan, price),
+            "size": random.exponential(5, num_rows).round(2),
+            "age": random.integers(18, 80, num_rows),
+            "weight": np.where(random.random(num_rows) < 0.1, np.nan, price * 7),
+            "clicked": random.integers(0, 2, num_rows).astype(float),
+            "hit": np.arange(num_rows),
+        }
+    )
+    frame.loc[frame.hit % 11 == 3, "ad"] = None
+    frame.loc[frame.hit % 17 == 3, "size"] = None
+    frame.loc[frame.hit % 50 == 7, "clicked"] = None
+    return frame
+
+
+@pytest.fixture(autouse=True)
+def same_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a table with everything, and its predictions."""
+    place = tmp_path_factory.mktemp("signature")
+    (place / "model.py").write_text(SCRIPT)
+    make_frame().to_csv(place / "rows.csv", index=False, encoding="latin-1")
+    table = samovar.brew(place / "rows.csv", place / "table", encoding="latin-1", progress=False, **KEYS)
+    quiet: dict[str, Any] = {"num_threads": 1, "progress": False}
+    run = samovar.train(place / "model.py", table, targets=["clicked"], model_dir=place / "model", **quiet)
+    samovar.predict(run, table, place / "predictions", keys=["hit"])
+    return place
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Model:
+    return samovar.load(folder / "model")
+
+
+def predictions(folder: Path) -> pd.Series:
+    found = pd.read_parquet(folder / "predictions" / "evaluation" / "predictions")
+    return found.set_index("hit")["prediction"].sort_index()
+
+
+def test_load_scores_raw_rows_with_the_bits_of_predict(model: Model, folder: Path) -> None:
+    expected = predictions(folder)
+    frame = make_frame().set_index("hit", drop=False)
+    assert len(expected) == 400 - 8 - 1  # rows without a label, and row 13
+    kept = frame.loc[expected.index].reset_index(drop=True)
+    assert np.array_equal(model.predict(kept), expected)
+    texts = pd.read_csv(folder / "rows.csv", encoding="latin-1", dtype=str, keep_default_na=False)
+    raw = texts.iloc[expected.index].replace({"ad": {"": None}})
+    assert np.array_equal(model.predict(raw), expected)
+    dates = kept.assign(when=pd.to_datetime(kept["when"], format="%m/%d/%Y %I:%M %p"))
+    assert np.array_equal(model.predict(dates), expected)
+    names = model.signature.raw_names
+    assert names == ["user", "ad", "size", "when", "age", "price", "weight"]
+    rows = pa.Table.from_pandas(kept[names], preserve_index=False).to_pylist()
+    sparse = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    assert np.array_equal(model.predict(sparse), expected)
+    for number in (0, 7, 200):
+        assert np.array_equal(model.predict([sparse[number]]), expected.iloc[[number]])
+
+
+def test_rows_that_the_table_would_not_have_are_scored_or_named(model: Model) -> None:
+    frame = make_frame(3)
+    assert np.isfinite(model.predict(frame.assign(ad="never seen", user=2**40, price=-1e30, size=1e30))).all()
+    with pytest.raises(BadInput, match="row 1: column 'age' is missing, but it must not be"):
+        model.predict(frame.assign(age=[20.0, None, 30.0]))
+    with pytest.raises(BadInput, match="row 2: column 'when' is missing, but it is a time that the model reads"):
+        model.predict(frame.assign(when=[frame["when"][0], frame["when"][1], None]))
+    with pytest.raises(
+        BadInput, match=r"row 0: time_field: column 'when' has the text '31/12/2016', which is not of the"
+    ):
+        model.predict(frame.assign(when="31/12/2016"))
+    with pytest.raises(BadInput, match=r"row 0: column 'price': expected numbers, got 'cheap'"):
+        model.predict(frame.assign(price="cheap"))
+    with pytest.raises(UnknownColumn, match="no column 'when', which the model reads"):
+        model.predict(frame.drop(columns="when"))
+
+
+def test_a_table_with_scales_of_its_own_is_refused_and_one_with_the_models_is_not(model: Model, folder: Path) -> None:
+    later = make_frame().iloc[20:60]
+    own = samovar.brew(later, folder / "own", progress=False, **KEYS)
+    with pytest.raises(BadInput, match=r"own: column '\w+' was brewed by another \w+ than the model's"):
+        model.predict(own)
+    with pytest.raises(BadInput, match="was brewed by another"):
+        samovar.predict(folder / "model", own, folder / "refused")
+    evaluate: dict[str, Any] = {"own": {"table": str(folder / "own")}}
+    with pytest.raises(BadInput, match="was brewed by another"):
+        samovar.train(
+            folder / "model.py", folder / "table", targets=["clicked"], evaluate=evaluate,
+            model_dir=folder / "unmade", num_threads=1, progress=False,
+        )  # fmt: skip
+    same = samovar.brew(later, folder / "same", progress=False, statistics=str(folder / "table"), **KEYS)
+    found = samovar.predict(folder / "model", same, folder / "scored", keys=["hit"]).predictions()
+    expected = predictions(folder)
+    assert np.array_equal(found["prediction"], expected.loc[found["hit"]])
+    columns = {"size": {"number": {"scale": "standard"}}}
+    with pytest.raises(BadInput, match=r"statistics: .*table has no standard of column 'size'"):
+        samovar.brew(later, folder / "none", columns=columns, statistics=str(folder / "table"), progress=False)
