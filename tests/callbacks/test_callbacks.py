@@ -24,6 +24,8 @@ from samovar.callbacks import (
     TimingLog,
     TtlFilter,
 )
+from samovar.callbacks.evaluation import TableEvaluation
+from samovar.callbacks.watching import BestEpoch, MetricPlateau, MetricStop, WatchedMetric
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.runner import Callback, Run
 from samovar.store import MemoryStore
@@ -53,6 +55,10 @@ def open_result() -> OpenResult:
         lambda: Plateau(Countdown(8), RateFactor()),
         lambda: Restarts(Plateau(Countdown(8), RateFactor())),
         lambda: EarlyStop(Plateau(Countdown(8), RateFactor())),
+        lambda: MetricStop(WatchedMetric("valid.auc"), Countdown(8)),
+        lambda: MetricPlateau(WatchedMetric("valid.auc"), Countdown(8), RateFactor(), 0.5),
+        lambda: TableEvaluation(open_result(), []),
+        lambda: BestEpoch(open_result(), ["valid"], None, 5),
     ],
 )
 class TestOurCallbacks(CallbackContract):

@@ -1,11 +1,11 @@
-"""What runs between URIs: schedules, stop rules, evaluation, logs, progress, snapshots. Knows no config.
+"""What runs between URIs: schedules, stop rules, logs, progress, snapshots. Knows no config.
 
-The seam is `samovar.Callback`; each class here is one. `samovar train` calls them at a URI's end in this order:
-ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot.
+The seam is `samovar.Callback`; each class here is one, except `Countdown` and `RateFactor`, which `Plateau` takes.
+`samovar train` calls them at a URI's end in this order: ttl, evaluation, the user's, logs, progress, schedules, stop
+rules, snapshot. The callbacks of `evaluation.py` and `watching.py` are its own, and not public.
 """
 
 from samovar.callbacks.best_nets import BestNets
-from samovar.callbacks.evaluation import EvaluationJob, FinalEvaluation, LaggedEvaluation
 from samovar.callbacks.logs import MetricsLog, TensorBoard, TimingLog
 from samovar.callbacks.progress import Progress
 from samovar.callbacks.schedule import Countdown, EarlyStop, Plateau, PolicyClock, RateFactor, Restarts
@@ -17,9 +17,6 @@ __all__ = [
     "BestNets",
     "Countdown",
     "EarlyStop",
-    "EvaluationJob",
-    "FinalEvaluation",
-    "LaggedEvaluation",
     "MetricsLog",
     "NanGuard",
     "Plateau",

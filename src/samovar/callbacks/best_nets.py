@@ -59,6 +59,7 @@ class BestNets(Callback):
 
     @property
     def best(self) -> Net | None:
+        """The best net so far."""
         return self.nets[0] if self.nets else None
 
     def on_uri_end(self, run: Run) -> None:

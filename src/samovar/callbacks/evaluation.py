@@ -1,9 +1,9 @@
-"""Applies the model to other data while it trains: after hour H to hour H + shift, or after the run to whole tables.
+"""Applies the model to other data while it trains: after hour H to hour H + shift, or after epochs to whole tables.
 
 It is the same loop with another step, and changes nothing: modes and random generators are restored.
 
     evaluation/<name>/20210111T05.shift1.parquet   data of 05:00, predicted by the model of 04:00
-    evaluation/<name>/predictions.parquet          of an offline run
+    evaluation/<name>/uri000004.parquet            of an offline run, after URI 4 (see `watching` for what is kept)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samovar import seeds
-from samovar.hours import HOUR_SECONDS, file_hour, show_hour
+from samovar.callbacks.watching import prediction_path
+from samovar.hours import HOURLY, Period, file_hour, show_hour
 from samovar.results import OpenResult
 from samovar.runner import Callback, Learner, Loader, PredictStep, Run, Runner, Uri, UriList
 from samovar.runner.step import frozen
+from samovar.scoring.measuring import Measuring
 from samovar.scoring.predictions import PredictionFile
 from samovar.tables.schema import ColumnSchema
 
@@ -30,6 +32,8 @@ class EvaluationJob:
         start: The first data hour, in seconds since 1970 UTC; None if there is no limit.
         stop: The hour after the last; None if there is no limit.
         shifts: How many hours after the model's hour the data is.
+        period: What `shifts` counts, if not hours.
+        how: Task, weights and own metrics.
 
     Example:
         >>> data = uris.uris[0]
@@ -42,6 +46,12 @@ class EvaluationJob:
     start: int | None = None
     stop: int | None = None
     shifts: Sequence[int] = ()
+    period: Period = HOURLY
+    how: Measuring = field(default_factory=Measuring)
+
+    def shifted(self, hour: int, shift: int) -> int:
+        """The data hour that is `shift` hours, or other periods, later."""
+        return hour + shift * self.period.seconds
 
     def holds(self, hour: int) -> bool:
         """Whether this data hour is to be evaluated."""
@@ -52,7 +62,7 @@ class EvaluationJob:
 class LaggedEvaluation(Callback):
     """After each hour, predicts the hours that are `shifts` ahead, before the model is trained on them.
 
-    Predictions go to files, AUC, log-loss and calibration to the metrics log. Call `close` after the run.
+    Predictions go to files, metrics to the metrics log. Call `close` after the run.
 
     Args:
         result: The open result directory.
@@ -81,19 +91,21 @@ class LaggedEvaluation(Callback):
             line
             for job in self.jobs
             for shift in job.shifts
-            if job.holds(hour + shift * HOUR_SECONDS)
+            if job.holds(job.shifted(hour, shift))
             for line in self._evaluate(run, job, hour, shift)
         ]
 
     def _evaluate(self, run: Run, job: EvaluationJob, model_hour: int, shift: int) -> list[dict[str, Any]]:
-        hour = model_hour + shift * HOUR_SECONDS
+        hour = job.shifted(model_hour, shift)
         # Each shift has its own loader, which reads hour after hour without a gap.
         loader = self._loaders.setdefault((job.name, shift), Loader())
-        path = f"evaluation/{job.name}/{file_hour(hour)}.shift{shift}.parquet"
-        file = PredictionFile(self.result, path, job.columns, model_hour)
+        path = f"evaluation/{job.name}/{file_hour(hour, job.period)}.shift{shift}.parquet"
+        file = PredictionFile(self.result, path, job.columns, model_hour, job.how)
         with frozen(run.model, seeds.derive(self.seed, "evaluation", hour, shift)):
             _write_predictions(run.learner, loader, job.find(hour), file)
         line = {"name": job.name, "hour": show_hour(hour), "shift": shift, "model_hour": show_hour(model_hour)}
+        if job.period != HOURLY:
+            line["lag"] = job.period.lag(shift)
         return [{**line, **quality} for quality in file.qualities()]
 
     @property
@@ -108,20 +120,41 @@ class LaggedEvaluation(Callback):
         self._loaders = {}
 
 
+@dataclass(frozen=True)
+class Every:
+    """When tables are evaluated: after every `epochs` epochs, or after every `uris` URIs if that is set.
+
+    Example:
+        >>> [uri.number for uri in uris.uris if Every(uris=2).is_due(uri)]
+        [1, 3]
+    """
+
+    epochs: int = 1
+    uris: int | None = None
+
+    def is_due(self, uri: Uri) -> bool:
+        """Whether to evaluate after this URI."""
+        if self.uris is not None:
+            return (uri.number + 1) % self.uris == 0
+        return uri.is_epoch_end and (uri.epoch + 1) % self.epochs == 0
+
+
 @dataclass
-class FinalEvaluation(Callback):
-    """After the run, predicts each table as a whole.
+class TableEvaluation(Callback):
+    """After epochs, and after the last URI in any case, predicts each table as a whole.
 
     Args:
         result: The open result directory.
         jobs: The tables to predict.
         seed: For models that draw random numbers when they predict.
-        before: Called first, to save what was trained.
+        every: When.
+        uris_per_epoch: To tell which epoch a URI belongs to.
+        before: Called before the evaluation of a last URI that was not due, to save what was trained.
 
     Example:
         >>> columns = {"y": ColumnSchema("y", "real", 1, "float")}
         >>> job = EvaluationJob("test", columns, find=lambda hour: uris.uris[0])
-        >>> Runner(pool, loader, [FinalEvaluation(result, [job])]).run(run, uris)
+        >>> Runner(pool, loader, [TableEvaluation(result, [job], every=Every(epochs=10))]).run(run, uris)
         >>> run.metrics["evaluation"][0]["num_examples"]
         8
     """
@@ -129,17 +162,40 @@ class FinalEvaluation(Callback):
     result: OpenResult
     jobs: Sequence[EvaluationJob]
     seed: int = 0
+    every: Every = Every()
+    uris_per_epoch: int = 1
     before: Callable[[Run], None] = lambda run: None
+    _done: int | None = field(default=None, init=False, repr=False)
+    """The last URI that was evaluated."""
+
+    def on_uri_end(self, run: Run) -> None:
+        assert run.uri is not None
+        if self.every.is_due(run.uri):
+            self._evaluate_all(run)
 
     def on_run_end(self, run: Run) -> None:
-        self.before(run)
+        if self._done != run.next_uri - 1:
+            self.before(run)
+            self._evaluate_all(run)
+        self._done = None  # the final model has no use for it
+
+    def _evaluate_all(self, run: Run) -> None:
+        self._done = run.next_uri - 1
         run.metrics["evaluation"] = [line for job in self.jobs for line in self._evaluate(run, job)]
 
     def _evaluate(self, run: Run, job: EvaluationJob) -> list[dict[str, Any]]:
-        file = PredictionFile(self.result, f"evaluation/{job.name}/predictions.parquet", job.columns)
+        uri = run.next_uri - 1
+        file = PredictionFile(self.result, prediction_path(job.name, uri), job.columns, how=job.how)
         with frozen(run.model, seeds.derive(self.seed, "evaluation")), Loader() as loader:
             _write_predictions(run.learner, loader, job.find(None), file)
-        return [{"name": job.name, **quality} for quality in file.qualities()]
+        line = {"name": job.name, "epoch": uri // self.uris_per_epoch, "trained": run.trained}
+        return [{**line, **quality} for quality in file.qualities()]
+
+    def state_dict(self) -> Mapping[str, Any]:
+        return {} if self._done is None else {"done": self._done}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._done = state.get("done")
 
 
 def _write_predictions(learner: Learner, loader: Loader, uri: Uri, file: PredictionFile) -> None:

@@ -6,6 +6,7 @@ logs/metrics.jsonl                 what was learned and how good it is: one line
     {"kind": "train", "uri": 3, "name": "2021-01-01T03:00", "loss": …, "policies": {…}, "metrics": {…}}
     {"kind": "evaluation", "uri": 3, "name": …, "hour": …, "shift": …, "model_hour": …, "auc": …, "log_loss": …, …}
                                    one line per output, with "output", if a model has several
+    {"kind": "best", "uri": 3, "epoch": …, "trained": …, "metric": "valid.log_loss", "value": …}   at the end, offline
 
 logs/timing.jsonl                  times and speeds, and the memory of hash tables, which depends on when expired
                                    embedding rows are freed. It is never compared
@@ -23,11 +24,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from samovar.callbacks.watching import evaluations_of
 from samovar.hours import show_hour
 from samovar.results import OpenResult
 from samovar.results.artifacts import EVENTS_LOG, METRICS_LOG, TIMING_LOG
 from samovar.results.event_file import ScalarWriter
 from samovar.runner import Callback, Run
+from samovar.runner.schedules import scheduled_rates
+from samovar.scoring.metric_names import lag_of, metrics_of
 
 
 class MetricsLog(Callback):
@@ -66,8 +70,7 @@ class MetricsLog(Callback):
         if uri.hour is not None:
             line["hour"] = show_hour(uri.hour)
         line |= {"num_batches": len(run.losses), "num_examples": sum(run.uri_examples), "loss": _plain(run.mean_loss)}
-        values = {name: _plain(each.value) for name, each in run.policies.items() if hasattr(each, "value")}
-        if values:
+        if values := {name: _plain(value) for name, value in _rates(run)}:
             line["policies"] = values
         if metrics := _metrics_of(run):
             line["metrics"] = metrics
@@ -81,14 +84,8 @@ class MetricsLog(Callback):
         return line
 
     def _append_evaluations(self, run: Run) -> None:
-        for measured in _evaluations_of(run):
+        for measured in evaluations_of(run):
             self._result.append(METRICS_LOG, {"kind": "evaluation", "uri": run.next_uri - 1, **measured})
-
-
-def _evaluations_of(run: Run) -> list[dict[str, Any]]:
-    """What an evaluation left for the logs. A callback of the user may use the name for a number."""
-    measurements = run.metrics.get("evaluation")
-    return measurements if isinstance(measurements, list) else []
 
 
 def _metrics_of(run: Run) -> dict[str, int | float]:
@@ -160,9 +157,6 @@ class TimingLog(Callback):
         self._result.append(TIMING_LOG, line)
 
 
-_QUALITIES = ("loss", "auc", "log_loss", "calibration")
-
-
 class TensorBoard(Callback):
     """Writes the numbers of the metrics log for TensorBoard: `tensorboard --logdir MODEL/logs`.
 
@@ -192,15 +186,21 @@ class TensorBoard(Callback):
 def run_scalars(run: Run, metrics: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The curves that every run has, as (tag, value)."""
     yield "train/loss", run.mean_loss
-    for name, policy in run.policies.items():
-        yield f"policies/{name}", getattr(policy, "value", None)
+    for name, value in _rates(run):
+        yield f"policies/{name}", value
     for name, value in metrics.items():
         yield f"metrics/{name}", value
 
 
+def _rates(run: Run) -> Iterator[tuple[str, Any]]:
+    """The values of policies, and the rates that schedulers set."""
+    yield from ((name, policy.value) for name, policy in run.policies.items() if hasattr(policy, "value"))
+    yield from scheduled_rates(run.learner).items()
+
+
 def _evaluation_scalars(run: Run) -> Iterator[tuple[str, Any]]:
-    for measured in _evaluations_of(run):
+    for measured in evaluations_of(run):
         output = f" {measured['output']}" if "output" in measured else ""
-        lag = f" +{measured['shift']}h" if "shift" in measured else ""
-        for quality in _QUALITIES:
-            yield f"{quality}/{measured['name']}{output}{lag}", measured.get(quality)
+        lag = f" +{lag_of(measured)}" if "shift" in measured else ""
+        for metric, value in metrics_of(measured).items():
+            yield f"{metric}/{measured['name']}{output}{lag}", value

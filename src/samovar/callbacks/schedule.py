@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from samovar.policies import EarlyStopping, Policy
 from samovar.runner import Callback, Run
+from samovar.runner.schedules import advance
 
 PROGRESS = 0.005
 GOLDEN = 0.618
@@ -25,7 +26,7 @@ Verdict: TypeAlias = Literal["progress", "stop", "restart", "cut", "wait"]
 
 
 class PolicyClock(Callback):
-    """Calls `epoch_started` and `epoch_finished` of every policy of the run.
+    """Calls `epoch_started` and `epoch_finished` of every policy of the run, and moves on the schedulers by epoch.
 
     An epoch is an epoch offline, and an hour with data online. A policy under several names is called once.
 
@@ -50,6 +51,8 @@ class PolicyClock(Callback):
             return
         losses, run.epoch_losses = run.epoch_losses, []
         if losses:
+            for scheduler in run.learner.named_schedulers.get("epoch", ()):
+                advance(scheduler, sum(losses) / len(losses))
             _notify_all(
                 run.policies.values(),
                 lambda policy: policy.epoch_finished(uri.epoch, train_losses=losses, metrics=run.metrics),
@@ -74,16 +77,24 @@ class Countdown:
     Args:
         patience: Epochs without progress after which to stop.
         with_restarts: Whether to restart when a fifth of the patience has passed.
+        least: The part of the reference by which a loss must be lower to be progress.
 
     Example:
         >>> countdown = Countdown(patience=3, with_restarts=False)
-        >>> [countdown.see(loss) for loss in (1.0, 0.9, 0.9, 0.9, 0.9)]
-        ['progress', 'progress', 'cut', 'cut', 'stop']
+        >>> for loss in (1.0, 0.9, 0.9, 0.9):
+        ...     print(loss, countdown.see(loss))
+        1.0 progress
+        0.9 progress
+        0.9 cut
+        0.9 cut
+        >>> countdown.see(0.9)
+        'stop'
     """
 
-    def __init__(self, patience: int, with_restarts: bool = True) -> None:
+    def __init__(self, patience: int, with_restarts: bool = True, least: float = PROGRESS) -> None:
         self.patience = patience
         self.with_restarts = with_restarts
+        self.least = least
         self.reference: float | None = None
         """The loss at the last progress."""
         self.since_progress = 0
@@ -104,22 +115,34 @@ class Countdown:
     def _is_progress(self, loss: float) -> bool:
         if not math.isfinite(loss):
             return False
-        return self.reference is None or self.reference - loss > PROGRESS * abs(self.reference)
+        return self.reference is None or self.reference - loss > self.least * abs(self.reference)
 
     def state_dict(self) -> dict[str, Any]:
+        """How far it has counted."""
         return {"reference": self.reference, "since_progress": self.since_progress}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
         self.reference, self.since_progress = state["reference"], state["since_progress"]
 
 
 def default_patience(num_epochs: int) -> int:
-    """15 % of the epochs, rounded up."""
-    return -(-15 * num_epochs // 100)
+    """15 % of the epochs, rounded up, and at least 3: one epoch without progress is no reason to stop."""
+    return max(3, -(-15 * num_epochs // 100))
 
 
 class RateFactor(Policy):
-    """A policy that multiplies the rate. Give it to the learner as `lr_factor`; a `Plateau` changes its value."""
+    """A policy that multiplies the rate. Give it to the learner as `lr_factor`; a `Plateau` changes its value.
+
+    Attributes:
+        value: The factor, 1 at first.
+
+    Example:
+        >>> factor = RateFactor()
+        >>> learner = Learner(model, optimizer, loss, policies={"lr_factor": factor})
+        >>> factor.value
+        1.0
+    """
 
     def __init__(self) -> None:
         self.value = 1.0

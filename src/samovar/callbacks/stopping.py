@@ -1,5 +1,6 @@
 """Stops a run from outside, or because it diverged. How a run ends without progress is in `schedule`."""
 
+import logging
 import math
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,11 +8,12 @@ from types import TracebackType
 from typing import Self
 
 import torch
-from rich.console import Console
 
 from samovar.errors import Diverged
 from samovar.runner import Callback, Run
 from samovar.signals import StopRequest
+
+logger = logging.getLogger(__name__)
 
 STOP_FILE = "stop"
 
@@ -37,26 +39,24 @@ class StopFile(Callback):
             run.stop(f"found the file {self._path}")
 
     def remove(self) -> None:
+        """Remove the file, so that the run can continue."""
         self._path.unlink(missing_ok=True)
 
 
 class Signals(Callback):
     """Stops the run after the current URI at the first SIGTERM or SIGINT, and at once at the second.
 
-    It listens while its `with` block runs.
-
-    Args:
-        console: Where to announce the stop; None announces nothing.
+    It listens while its `with` block runs, and logs that the run will stop.
 
     Example:
         >>> with Signals() as signals:
         ...     Runner(pool, loader, [signals]).run(run, uris)
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self) -> None:
         self.request = StopRequest()
         """For other loops that must end at a signal, such as one that waits for data."""
-        self._console = console
+        self._is_announced = False
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -70,12 +70,13 @@ class Signals(Callback):
 
     def on_batch_end(self, run: Run) -> None:
         """Announce the stop here, because a signal handler must not print."""
-        if self._console is not None and self.request.count and run.uri is not None:
-            self._console.print(
-                f"{self.request.reason}: stopping after {run.uri.name} with a snapshot; send it again to stop at once",
-                markup=False,
+        if self.request.count and not self._is_announced and run.uri is not None:
+            self._is_announced = True
+            logger.warning(
+                "%s: stopping after %s with a snapshot; send it again to stop at once",
+                self.request.reason,
+                run.uri.name,
             )
-            self._console = None
 
     def on_uri_end(self, run: Run) -> None:
         if self.request.count:
@@ -96,8 +97,8 @@ class NanGuard(Callback):
         assert run.uri is not None
         if run.loss is not None and not math.isfinite(run.loss):
             raise Diverged(
-                f"{run.uri.name}, minibatch {len(run.losses) - 1}: the loss is {run.loss}. Lower the learning rate or "
-                "check the inputs; the last good snapshot is kept"
+                f"{run.uri.name}, minibatch {len(run.losses) - 1}: the loss is {run.loss}. {_find_reason(run)}; the "
+                "last good snapshot is kept"
             )
 
     def on_uri_end(self, run: Run) -> None:
@@ -108,3 +109,20 @@ class NanGuard(Callback):
                     f"{run.uri.name}: the weights {name!r} are not finite. Lower the learning rate or clip the "
                     "gradients; the last good snapshot is kept"
                 )
+
+
+def _find_reason(run: Run) -> str:
+    """The first value of the minibatch that is not finite, with its place; else what helps in general."""
+    assert run.uri is not None
+    assert run.record is not None
+    place = run.uri.stream.place_of(run.uri.first + len(run.losses) - 1)
+    for what, columns in (("input", run.record.inputs), ("target", run.record.targets)):
+        for name, values in columns.items():
+            if not isinstance(values, torch.Tensor) or not values.is_floating_point():
+                continue
+            rows = (~torch.isfinite(values)).reshape(len(values), -1).any(1).nonzero()
+            if len(rows):
+                row = int(rows[0])
+                bad = next(value for value in values[row].reshape(-1).tolist() if not math.isfinite(value))
+                return f"The {what} {name!r} is {bad} in row {row} of {place}. Correct it in the source and brew again"
+    return "Lower the learning rate or clip the gradients"

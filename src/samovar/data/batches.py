@@ -6,7 +6,7 @@ items = dataset[index] …    ─▶ collate_fn ─▶ (inputs, weights, targets
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -58,14 +58,15 @@ class BatchMaker:
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset)
-        if type(self.dataset) is TensorDataset and not hasattr(self.dataset, "collate_fn"):
-            self.dataset = _as_arrays(self.dataset)
+        arrays = as_arrays(self.dataset)
+        if arrays is not None:
+            self.dataset = arrays
         if hasattr(self.dataset, "switch_state"):
             self.dataset = copy.copy(self.dataset)  # the user's own keeps the state that every maker starts from
 
     @property
     def is_array(self) -> bool:
-        """Whether minibatches are sliced. A subclass of `ArrayDataset` may make examples in its own way."""
+        """Whether minibatches are sliced."""
         return type(self.dataset) is ArrayDataset
 
     def make(self, number: int, indices: BatchIndices) -> Batch:
@@ -81,21 +82,33 @@ class BatchMaker:
         Raises:
             BadInput: An example cannot be read, or the examples cannot be joined.
         """
+        return self.make_several(number, [indices])[0]
+
+    def make_several(self, number: int, several: Sequence[BatchIndices]) -> list[Batch]:
+        """Make consecutive minibatches, the same as one by one. For small ones it is faster: the state of the global
+        generators, from which the model draws too, is saved and restored only once."""
         if self.is_array:
-            positions = indices if isinstance(indices, torch.Tensor | slice) else torch.tensor(indices)
-            return unpack(self.dataset.take(positions))
+            return [self._slice(indices) for indices in several]
+        with seeds.reseeding() as reseed:
+            return [self._make(each, indices, reseed) for each, indices in enumerate(several, number)]
+
+    def _slice(self, indices: BatchIndices) -> Batch:
+        positions = indices if isinstance(indices, torch.Tensor | slice) else torch.tensor(indices)
+        return unpack(self.dataset.take(positions))
+
+    def _make(self, number: int, indices: BatchIndices, reseed: Callable[[int], None]) -> Batch:
         if isinstance(indices, slice):
             indices = range(indices.start, indices.stop)
-        self._switch_state(number)
-        with seeds.seeded(seeds.derive(self.seed, "minibatch", number)):  # the model draws from the same generators
-            return unpack(self._collate([read_example(self.dataset, int(index)) for index in indices]))
+        self._switch_state(number, reseed)
+        reseed(seeds.derive(self.seed, "minibatch", number))
+        return unpack(self._collate([read_example(self.dataset, int(index)) for index in indices]))
 
-    def _switch_state(self, number: int) -> None:
+    def _switch_state(self, number: int, reseed: Callable[[int], None]) -> None:
         """Minibatches made by other processes count too."""
         switch = getattr(self.dataset, "switch_state", None)
         while switch is not None and self.num_switches <= number:
-            with seeds.seeded(seeds.derive(self.seed, "switch_state", self.num_switches)):
-                switch()
+            reseed(seeds.derive(self.seed, "switch_state", self.num_switches))
+            switch()
             self.num_switches += 1
 
     def _collate(self, items: list[Any]) -> Any:
@@ -169,7 +182,12 @@ def _count_examples(inputs: Iterable[Any]) -> int:
     return 1
 
 
-def _as_arrays(dataset: TensorDataset) -> ArrayDataset:
+def as_arrays(dataset: Any) -> ArrayDataset | None:
+    """The data set as arrays, if it is one whose minibatches can be sliced; None if it makes its examples itself."""
+    if type(dataset) is ArrayDataset:  # a subclass may make them in its own way
+        return dataset
+    if type(dataset) is not TensorDataset or hasattr(dataset, "collate_fn"):
+        return None
     tensors = list(dataset.tensors)
     if len(tensors) == 3:
         return ArrayDataset(tensors[0], tensors[2], tensors[1])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -146,8 +147,8 @@ def split_examples(num_examples: int, train_prop: float, shuffle: bool) -> Split
         >>> split_examples(5, train_prop=0.6, shuffle=False).train
         array([0, 1, 2])
     """
-    if not 0 < train_prop < 1:
-        raise BadInput(f"train_prop must be between 0 and 1, both excluded, got {train_prop}")
+    if not isinstance(train_prop, Real) or not 0 < train_prop < 1:
+        raise BadInput(f"train_prop must be between 0 and 1, both excluded, got {train_prop!r}")
     indices = np.arange(num_examples, dtype=np.int64)
     if shuffle:
         is_train = hash_integers(indices, derive(0, "split")) < np.uint64(int(train_prop * 2**64))

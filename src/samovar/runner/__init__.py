@@ -5,7 +5,7 @@ from samovar.runner.learner import Learner
 from samovar.runner.loader import Loader
 from samovar.runner.loop import Runner, warm_up_vector_math
 from samovar.runner.run import Run
-from samovar.runner.step import MinibatchWorkerPool, PredictStep, Step
+from samovar.runner.step import MinibatchWorkerPool, PredictStep, Step, StepOptions
 from samovar.runner.stream import Columns, ListStream, MergedStream, Stream, TableStream
 from samovar.runner.uri import Uri, UriList, Uris
 from samovar.tables.record import MinibatchRecord
@@ -23,6 +23,7 @@ __all__ = [
     "Run",
     "Runner",
     "Step",
+    "StepOptions",
     "Stream",
     "TableStream",
     "Uri",

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
+from torch.optim.lr_scheduler import LRScheduler
 
 from samovar.errors import BadInput
 from samovar.policies import Constant, Policy
 from samovar.runner.callback import Callback
+from samovar.scoring.measuring import OwnMetric
+from samovar.scoring.metric_names import NAMES
 from samovar.tables.record import RecordValue
 
 
@@ -66,6 +69,14 @@ class Learner:
                 margin        no optimizer has this setting: `loss` is called with it, `loss(output, targets, margin=…)`
 
         callbacks: `samovar.Callback` objects that run between URIs.
+        mixes_rows: Whether the score of a row depends on the other rows of its minibatch, as with an in-batch softmax.
+            Such a model is scored by whole minibatches. By default rows are scored so that neighbours do not matter.
+        schedulers: Schedulers of `torch.optim.lr_scheduler`, by what moves them on: `{"step": OneCycleLR(…)}` after
+            each step, `{"epoch": StepLR(…)}` after each epoch, or hour online. A value may be a list.
+            `ReduceLROnPlateau` gets the train loss. Their state is part of every snapshot.
+        metrics: Metrics of your own by name: `metric(predictions, targets, keys)` returns a number for all rows of an
+            evaluation. Predictions are an array [N] or [N, K], or a dict of them; targets and keys are dicts of arrays.
+            An evaluation that has such metrics keeps its rows in memory.
 
     Raises:
         BadInput: An argument has the wrong type.
@@ -108,6 +119,9 @@ class Learner:
     predict: Predict = _identity
     policies: Mapping[str, Policy | float] = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
+    mixes_rows: bool = False
+    schedulers: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, OwnMetric] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, torch.nn.Module):
@@ -120,12 +134,50 @@ class Learner:
                 raise BadInput(
                     f"Learner: optimizer {name} must be one of torch or samovar.embeddings, got {_describe(optimizer)}"
                 )
+        self._check_schedulers()
+        for name, metric in self.metrics.items():
+            if not callable(metric):
+                raise BadInput(f"Learner: the metric {name!r} must be a function, got {_describe(metric)}")
+            if name in NAMES or name != "".join(each for each in name if each not in ".@:"):
+                raise BadInput(
+                    f"Learner: a metric cannot be named {name!r}. Choose a name without . @ : that is not ours"
+                )
         for callback in self.callbacks:
             if not isinstance(callback, Callback):
                 raise BadInput(
                     f"Learner: each callback must be an object of a subclass of samovar.Callback, got "
                     f"{_describe(callback)}"
                 )
+
+    def _check_schedulers(self) -> None:
+        given = self.schedulers
+        if not isinstance(given, Mapping) or not given.keys() <= {"step", "epoch"}:
+            found = f"the keys {', '.join(map(repr, given))}" if isinstance(given, Mapping) else _describe(given)
+            raise BadInput(
+                f'Learner: schedulers must say what moves them on, {{"step": …}} or {{"epoch": …}}, got {found}'
+            )
+        optimizers = {id(optimizer) for optimizer in self.named_optimizers.values()}
+        for scheduler in self.all_schedulers:
+            if not isinstance(scheduler, LRScheduler):
+                raise BadInput(
+                    f"Learner: each scheduler must be one of torch.optim.lr_scheduler, got {_describe(scheduler)}"
+                )
+            if id(scheduler.optimizer) not in optimizers:
+                raise BadInput(
+                    f"Learner: {_describe(scheduler)} is a scheduler of an optimizer that is not in optimizers. Make "
+                    "it with one of those"
+                )
+
+    @property
+    def named_schedulers(self) -> dict[str, list[LRScheduler]]:
+        """The schedulers by what moves them on: a step or an epoch."""
+        given = self.schedulers.items()
+        return {unit: list(each) if isinstance(each, list | tuple) else [each] for unit, each in given}
+
+    @property
+    def all_schedulers(self) -> list[LRScheduler]:
+        """The schedulers, whatever moves them on."""
+        return [scheduler for several in self.named_schedulers.values() for scheduler in several]
 
     @property
     def named_optimizers(self) -> dict[str, Optimizer]:

@@ -1,7 +1,8 @@
 """The live state of a loop, and all of it as one tree. Knows what belongs to a state, not where it is saved.
 
 model       weights, buffers, hash tables         policies    by name
-optimizers  by name                               callbacks   by class name, those that have a state
+optimizers  by name                               schedulers  of torch, by what moves them on, if there are any
+                                                  callbacks   by class name, those that have a state
 loss        if it has a state                     random      every global generator
 run         next URI, counts, losses of the epoch so far, why it ended
 """
@@ -22,6 +23,7 @@ from samovar.errors import Conflict, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback
 from samovar.runner.learner import HashTables, Learner, Loss, Optimizer, find_hash_tables
+from samovar.runner.schedules import load_schedulers, schedulers_state
 from samovar.runner.uri import Uri
 from samovar.tables.record import MinibatchRecord
 
@@ -147,6 +149,7 @@ class Run:
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
             "loss": _state_of(self.learner.loss),
             "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
+            **({"schedulers": schedulers_state(self.learner)} if self.learner.all_schedulers else {}),
             "callbacks": {name: state for name, state in callbacks.items() if state},
             "random": seeds.global_state(),
             "run": {
@@ -173,6 +176,7 @@ class Run:
         self._load_learned(tree) if with_settings else self.load_model(tree)
         for name, policy in _paired("policy", self.policies, tree["policies"]):
             policy.load_state_dict(tree["policies"][name])
+        load_schedulers(self.learner, tree.get("schedulers", {}))
         states = tree["callbacks"]
         named = _name_callbacks(self.callbacks, self.learner.callbacks)
         for name, callback in _paired("callback", named, states, may_be_new=True):

@@ -13,8 +13,11 @@ from typing import TypeAlias
 
 import torch
 
+from samovar.config.values import suggest
+from samovar.errors import UnknownColumn
 from samovar.hours import show_hour
-from samovar.tables import Part, ReadOptions, Record, Table, read_merged
+from samovar.tables import ReadOptions, Record, Table
+from samovar.tables.merge import Part, read_merged
 from samovar.tables.reader import SharedReader
 from samovar.tables.record import MinibatchRecord, RecordValue
 
@@ -39,6 +42,20 @@ class Stream(ABC):
         return f"minibatch {number}"
 
 
+class InputValues(dict[str, RecordValue]):
+    """What a model gets. A name that is missing is one sentence, not the traceback of a KeyError."""
+
+    def __missing__(self, name: str) -> RecordValue:
+        raise UnknownColumn(f"the model reads {name!r}, which is not one of its features. {suggest(name, self)}")
+
+
+class TargetValues(dict[str, RecordValue]):
+    """What a loss gets. A name that is missing is one sentence, not the traceback of a KeyError."""
+
+    def __missing__(self, name: str) -> RecordValue:
+        raise UnknownColumn(f"the loss reads {name!r}, which is not in `targets`: list it there. {suggest(name, self)}")
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a table become a model's inputs, the targets of its loss, and the keys of its predictions."""
@@ -57,8 +74,8 @@ class Columns:
         # would keep the whole block in memory.
         values = {name: _align(record[name], record.is_private and name not in self.targets) for name in self.names}
         return MinibatchRecord(
-            {name: values[name] for name in self.features},
-            {name: values[name] for name in self.targets},
+            InputValues((name, values[name]) for name in self.features),
+            TargetValues((name, values[name]) for name in self.targets),
             {name: values[name] for name in self.keys},
             record.num_examples,
             record.number,
