@@ -3,8 +3,30 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from samovar.lazy import lazy_names
+
 if TYPE_CHECKING:
-    from samovar import data, errors, functional
+    from samovar import (
+        brewing,
+        callbacks,
+        data,
+        embeddings,
+        errors,
+        functional,
+        losses,
+        nets,
+        policies,
+        provenance,
+        queue,
+        results,
+        runs,
+        scoring,
+        stages,
+        sweep,
+        tables,
+        training,
+    )
+    from samovar.brewing.brew import brew
     from samovar.config.params import Params
     from samovar.embeddings import BaseEmbeddingModel, HashEmbedding
     from samovar.functional import TorchModel, train_model
@@ -13,6 +35,7 @@ if TYPE_CHECKING:
     from samovar.seeds import set_seed
     from samovar.tables import Bag, open_table
     from samovar.trainer import MixedCriterion, PytorchTrainer
+    from samovar.training import load, predict, train
 
     __version__: str
 
@@ -32,46 +55,81 @@ __all__ = [
     "Runner",
     "TorchModel",
     "__version__",
+    "brew",
+    "brewing",
+    "callbacks",
     "data",
+    "embeddings",
     "errors",
     "functional",
+    "load",
+    "losses",
+    "nets",
     "open_table",
+    "policies",
+    "predict",
+    "provenance",
+    "queue",
+    "results",
+    "runs",
+    "scoring",
     "set_seed",
+    "stages",
+    "sweep",
+    "tables",
+    "train",
     "train_model",
+    "training",
 ]
 
 _PLACES = {
-    "Bag": "samovar.tables:Bag",
-    "BaseEmbeddingModel": "samovar.embeddings:BaseEmbeddingModel",
-    "Callback": "samovar.runner:Callback",
-    "EarlyStopping": "samovar.policies:EarlyStopping",
-    "HashEmbedding": "samovar.embeddings:HashEmbedding",
-    "Learner": "samovar.runner:Learner",
-    "MinibatchRecord": "samovar.runner:MinibatchRecord",
-    "MinibatchWorkerPool": "samovar.runner:MinibatchWorkerPool",
-    "MixedCriterion": "samovar.trainer:MixedCriterion",
-    "Params": "samovar.config.params:Params",
-    "Policy": "samovar.policies:Policy",
-    "PytorchTrainer": "samovar.trainer:PytorchTrainer",
-    "Runner": "samovar.runner:Runner",
-    "TorchModel": "samovar.functional:TorchModel",
-    "data": "samovar.data",
-    "errors": "samovar.errors",
-    "functional": "samovar.functional",
-    "open_table": "samovar.tables:open_table",
-    "set_seed": "samovar.seeds:set_seed",
-    "train_model": "samovar.functional:train_model",
+    "Bag": "tables:Bag",
+    "BaseEmbeddingModel": "embeddings:BaseEmbeddingModel",
+    "Callback": "runner:Callback",
+    "EarlyStopping": "policies:EarlyStopping",
+    "HashEmbedding": "embeddings:HashEmbedding",
+    "Learner": "runner:Learner",
+    "MinibatchRecord": "runner:MinibatchRecord",
+    "MinibatchWorkerPool": "runner:MinibatchWorkerPool",
+    "MixedCriterion": "trainer:MixedCriterion",
+    "Params": "config.params:Params",
+    "Policy": "policies:Policy",
+    "PytorchTrainer": "trainer:PytorchTrainer",
+    "Runner": "runner:Runner",
+    "TorchModel": "functional:TorchModel",
+    "brew": "brewing.brew:brew",
+    "brewing": "brewing",
+    "callbacks": "callbacks",
+    "data": "data",
+    "embeddings": "embeddings",
+    "errors": "errors",
+    "functional": "functional",
+    "load": "training:load",
+    "losses": "losses",
+    "nets": "nets",
+    "open_table": "tables:open_table",
+    "policies": "policies",
+    "predict": "training:predict",
+    "provenance": "provenance",
+    "queue": "queue",
+    "results": "results",
+    "runs": "runs",
+    "scoring": "scoring",
+    "set_seed": "seeds:set_seed",
+    "stages": "stages",
+    "sweep": "sweep",
+    "tables": "tables",
+    "train": "training:train",
+    "train_model": "functional:train_model",
+    "training": "training",
 }
+_find = lazy_names(__name__, _PLACES)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("samovar")
-    if name not in _PLACES:
-        raise AttributeError(f"module 'samovar' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, _, attribute = _PLACES[name].partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    return _find(name)
 
 
 def __dir__() -> list[str]:

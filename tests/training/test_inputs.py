@@ -16,5 +16,6 @@ def test_polling_for_new_hours_reads_no_old_manifests(tmp_path: Path) -> None:
         )
     data = TableOpener(tmp_path, ResultDirectory(MemoryStore())).source("", "live", None, None, (), ())
     for version in (2, 3):
-        (tmp_path / "live" / "manifest" / f"{version:06d}.json").unlink()
+        (old,) = (tmp_path / "live" / "manifest").glob(f"{version:06d}.e*.json")
+        old.unlink()
     assert data.reopened().inputs[0].table is data.inputs[0].table

@@ -23,10 +23,10 @@ from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import ChildExit, run_in_child, start_child
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.snapshot import committed_snapshots
-from samovar.scoring.quality import draw, evaluations, is_measured, to_csv
+from samovar.scoring.quality import Quality, evaluations
 from samovar.store import LocalStore
 from samovar.testing.disks import KillingDisk
-from samovar.training.predict import FOLDER, PredictRequest, predict
+from samovar.training.prediction import FOLDER, PredictRequest, run_prediction
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def folder(quick_path: Path) -> Path:
 
 
 def apply(request: PredictRequest) -> ChildExit:
-    return run_in_child(lambda: predict(request), request.out.parent / "predict.log")
+    return run_in_child(lambda: run_prediction(request), request.place.parent / "predict.log")
 
 
 def apply_well(request: PredictRequest) -> dict[str, list[float]]:
     ended = apply(request)
     assert ended.code == 0, ended.output
-    files = sorted((request.out / FOLDER).iterdir())
+    files = sorted((request.place / FOLDER).iterdir())
     return {file.name: pq.read_table(file)["prediction"].to_pylist() for file in files}
 
 
@@ -107,22 +107,22 @@ def test_a_day_is_measured_on_all_its_predictions_and_drawn(folder: Path) -> Non
     }))  # fmt: skip
     found = open_directory(model)
     hours, days = evaluations(found, "hour"), evaluations(found, "day")
-    assert [row["time"] for row in hours] == ["2021-01-01T23:00", "2021-01-02T00:00", "2021-01-02T01:00"]
+    assert [row["time"] for row in hours] == ["2021-01-01T23:00", "2021-01-02T00:00"]
     assert [(row["time"], row["num_examples"]) for row in days] == [("2021-01-01", 64), ("2021-01-02", 64)]
     assert days[0]["auc"] == hours[0]["auc"]
-    assert is_measured(days)
-    assert to_csv(days).splitlines()[0].startswith("name,shift,time,num_examples")
-    draw(hours, folder / "hours.png")
+    assert Quality(days).is_measured
+    assert Quality(days).to_csv().splitlines()[0].startswith("name,shift,time,num_examples")
+    Quality(hours).figure().savefig(folder / "hours.png")
     assert (folder / "hours.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_day_without_rows_is_not_listed(folder: Path) -> None:
+def test_hours_and_days_without_rows_are_not_listed(folder: Path) -> None:
     write_table(folder / "evening", make_hours([2, 2], FIRST + 22 * HOUR), table_id="evening")
     conf = {"name": "log", "table": "evening", "shifts": [1], "keys": ["hit"]}
     change = {"train_data.table": "evening", "evaluation.eval_confs": [conf]}
     found = open_directory(run_well(make_toy(folder, ONLINE, change)))
     hours, days = evaluations(found, "hour"), evaluations(found, "day")
-    assert [(row["time"], row["num_examples"]) for row in hours] == [("2021-01-01T23:00", 64), ("2021-01-02T00:00", 0)]
+    assert [(row["time"], row["num_examples"]) for row in hours] == [("2021-01-01T23:00", 64)]
     assert [row["time"] for row in days] == ["2021-01-01"]
 
 
@@ -133,16 +133,16 @@ def test_a_day_without_rows_is_not_listed(folder: Path) -> None:
         ("torch.stack([output, -output], 1)", ["log"]),
     ],
 )
-def test_named_outputs_are_measured_one_by_one_but_lists_are_not(folder: Path, outputs: str, names: list[str]) -> None:
+def test_named_outputs_are_measured_one_by_one_and_lists_by_class(folder: Path, outputs: str, names: list[str]) -> None:
     write_table(folder / "short", make_hours([2, 2]), table_id="short")
     conf = {"name": "log", "table": "short", "shifts": [1], "keys": ["hit"]}
     change = {"train_data.table": "short", "evaluation.eval_confs": [conf]}
     script = SCRIPT.replace("loss, torch.sigmoid, policies", f"loss, lambda output: {outputs}, policies")
     days = evaluations(open_directory(run_well(make_toy(folder, ONLINE, change, script))), "day")
     assert [row["name"] for row in days] == names
-    assert is_measured(days) == (len(names) > 1)
+    assert Quality(days).is_measured
     assert [row["num_examples"] for row in days] == [64] * len(names)
-    assert len({row["auc"] for row in days}) == 1
+    assert len({row["auc" if len(names) > 1 else "macro_f1"] for row in days}) == 1
 
 
 def test_a_killed_prediction_resumes_to_the_same_files(folder: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_killed_prediction_resumes_to_the_same_files(folder: Path) -> None:
     whole = apply_well(PredictRequest(model, folder / "clicks", folder / "whole", ["hit"], ["clicked"]))
     request = PredictRequest(model, folder / "clicks", folder / "killed", ["hit"], ["clicked"])
     for seconds in (0.02, 0.05, 0.08, 0.1):
-        run_in_child(lambda: predict(request), folder / "predict.log", seconds)
+        run_in_child(lambda: run_prediction(request), folder / "predict.log", seconds)
     assert apply_well(request) == whole
     logs = [(folder / name / "logs" / "metrics.jsonl").read_bytes() for name in ("whole", "killed")]
     assert logs[0] == logs[1]
@@ -170,16 +170,16 @@ def test_a_killed_prediction_of_a_growing_table_ends_like_a_straight_one(quick_p
     )
     model = run_well(make_toy(folder, ONLINE, {"evaluation": None}, drawing))
     request = PredictRequest(model, folder / "clicks", folder / "straight", ["hit"], snapshot_seconds=0)
-    assert run_in_child(lambda: predict(request), folder / "log").code == 0
+    assert run_in_child(lambda: run_prediction(request), folder / "log").code == 0
     killed = replace(request, out=folder / "killed")
-    child = start_child(lambda: predict(killed), folder / "log")
-    wait_while_running(child, lambda: _num_snapshots(killed.out) >= 2)
+    child = start_child(lambda: run_prediction(killed), folder / "log")
+    wait_while_running(child, lambda: _num_snapshots(killed.place) >= 2)
     assert child.wait(0).was_killed
     write_table(folder / "clicks", make_hours([1], FIRST + 4 * HOUR))
-    ended = run_in_child(lambda: predict(killed), folder / "log")
+    ended = run_in_child(lambda: run_prediction(killed), folder / "log")
     assert ended.code == 0, ended.output
-    assert compare(contract_of(request.out), contract_of(killed.out)) == []
-    assert len(list((killed.out / FOLDER).iterdir())) == 4
+    assert compare(contract_of(request.place), contract_of(killed.place)) == []
+    assert len(list((killed.place / FOLDER).iterdir())) == 4
 
 
 def _num_snapshots(out: Path) -> int:

@@ -20,11 +20,11 @@ from tests.training.toys import (
     write_table,
 )
 
-from samovar.embeddings.stored import stored_tables
+from samovar.embeddings import stored_tables
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import verify_resume
-from samovar.results import open_directory
-from samovar.tables import Ids, Minibatch
+from samovar.tables import Ids
+from samovar.tables.schema import Minibatch
 from samovar.testing.disks import KillingDisk
 
 SCRIPT = """
@@ -99,6 +99,21 @@ def test_offline_kills_change_no_bit_either(folder: Path) -> None:
     assert same(run_well(killed), straight) == []
 
 
+def test_neither_kills_nor_sweeps_change_a_bit_of_the_best_epoch(folder: Path) -> None:
+    change = {
+        "train_data.epoch_count": 4,
+        "model.lr": 0.5,
+        "evaluation": {"eval_confs": [{"name": "seen", "table": "clicks"}], "best": {"metric": "seen.calibration"}},
+    }
+    request = make_toy(folder, OFFLINE, change, SCRIPT)
+    straight = run_well(request)
+    assert (straight / "best" / "state.json").exists()
+    killed = changed(request, "killed", {"ttl_filter": {"frequency": 5}})
+    for point in (400, 500, 600):
+        assert run(killed, KillingDisk(point)).was_killed
+    assert same(run_well(killed), straight) == []
+
+
 def hour_of(ads: list[int], number: int) -> Minibatch:
     made = make_minibatch(number, FIRST + number * HOUR, len(ads))
     values = {**made.values, "ad": Ids(np.array(ads, np.uint64), np.ones(len(ads), np.int32))}
@@ -107,7 +122,7 @@ def hour_of(ads: list[int], number: int) -> Minibatch:
 
 def ads_of(out: Path) -> dict[int, int]:
     """The final model's ads with the clock of their last use."""
-    (table,) = [table for table in stored_tables(open_directory(out).load_model().tree) if table.name == "ad"]
+    (table,) = [table for table in stored_tables(out) if table.name == "ad"]
     return {
         int(ad): int(stamp)
         for shard in table.state["shards"]
@@ -135,7 +150,7 @@ def test_init_from_continues_with_tables_and_clock(folder: Path) -> None:
     origin = run_well(first)
     later = {"start_date": "2021-01-01T04:00", "end_date": "2021-01-01T07:00"}
     second = run_well(changed(first, "second", {"init_from": "model", "train_data": later}))
-    clocks = [next(stored_tables(open_directory(out).load_model().tree)).clock for out in (origin, second)]
+    clocks = [stored_tables(out)[0].clock for out in (origin, second)]
     assert clocks == [3, 6]
 
 

@@ -11,17 +11,29 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
-from tests.training.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy, metrics, run, run_well, write_table
+from tests.training.toys import (
+    OFFLINE,
+    SCRIPT,
+    changed,
+    make_hours,
+    make_minibatch,
+    make_toy,
+    metrics,
+    run,
+    run_well,
+    write_table,
+)
 
 from samovar.config import merge
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import run_in_child, verify_resume
 from samovar.results import open_directory
 from samovar.results.snapshot import committed_snapshots
+from samovar.runner.compiled import compile_for_all_shapes
 from samovar.store import LocalStore
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 from samovar.training.request import make_request
-from samovar.training.train import train
+from samovar.training.session import run_training
 
 EVALUATION = {"evaluation": {"eval_confs": [{"name": "valid", "keys": ["hit", "user"], "table": "valid"}]}}
 
@@ -44,7 +56,8 @@ def test_a_model_is_trained_evaluated_and_finished(folder: Path) -> None:
         f"epoch 0, minibatches {span}" for span in ("0 to 2", "3 to 5", "6 to 6")
     ]
     assert [(line["kind"], line.get("num_batches")) for line in lines] == [
-        ("train", 3), ("train", 3), ("train", 1), ("train", 3), ("train", 3), ("train", 1), ("evaluation", None),
+        ("train", 3), ("train", 3), ("train", 1), ("evaluation", None),
+        ("train", 3), ("train", 3), ("train", 1), ("evaluation", None), ("best", None),
     ]  # fmt: skip
     rows = pq.read_table(out / "evaluation" / "valid" / "predictions.parquet")
     assert rows.column_names == ["hit", "user", "clicked", "prediction"]
@@ -170,6 +183,24 @@ def test_a_new_directory_starts_from_a_finished_model(folder: Path) -> None:
     assert run(killed, KillingDisk(300)).was_killed
     shutil.rmtree(origin)  # the started run has its own copy
     assert same(run_well(killed), straight) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "old", "new", "message"),
+    [
+        ({"train_data.targets": []}, "", "", "the loss reads 'clicked', which is not in `targets`"),
+        ({}, 'inputs["price"]', 'inputs["prise"]', "the model reads 'prise', which is not one of its features"),
+        ({}, "    wanted = ", "    raise ValueError('boom')\n    wanted = ", "ValueError: boom"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_first_step_is_clear_and_the_corrected_config_can_run(
+    folder: Path, change: dict[str, Any], old: str, new: str, message: str
+) -> None:
+    ended = run(make_toy(folder, OFFLINE, {**change, "model.dim": 3}, SCRIPT.replace(old, new)))
+    assert message in ended.output
+    assert "KeyError" not in ended.output
+    assert ended.code == (1 if "boom" in message else 2)
+    run_well(make_toy(folder, OFFLINE))
 
 
 def script_that_acts(folder: Path, action: str) -> str:
@@ -330,7 +361,7 @@ def test_a_resumed_run_uses_the_number_of_threads_it_started_with(folder: Path) 
 
     def resume() -> None:
         torch.set_num_threads(3)
-        print(train(request).notes)
+        print(run_training(request).notes)
 
     ended = run_in_child(resume, folder / "log")
     assert ended.code == 0, ended.output
@@ -395,3 +426,60 @@ def test_a_metric_of_a_callback_is_logged_whatever_its_name(folder: Path) -> Non
     script = SCRIPT.replace("self.hours += 1", "self.hours += 1\n        run.metrics['evaluation'] = self.hours")
     lines = metrics(run_well(make_toy(folder, OFFLINE, None, script)))
     assert [line["metrics"]["evaluation"] for line in lines] == list(range(1, len(lines) + 1))
+
+
+COMPILED = SCRIPT.replace(
+    "    optimizers =",
+    """    import warnings
+    import torch._dynamo
+    torch._dynamo.reset()
+    warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor")  # of torch itself
+
+    def count(graph, inputs):
+        with open("compiled", "a") as file:
+            file.write("x")
+        return graph.forward
+
+    model.net = torch.compile(model.net, backend=count, **params.get("options", {}))
+    optimizers =""",
+)
+
+
+def test_a_compiled_model_expects_any_size_from_the_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a resumed run compiles for the sizes that it meets first, and ends with other bits."""
+    monkeypatch.chdir(folder)
+    sizes = [32, 17, 32, 5, 9]
+    write_table(folder / "clicks", [make_minibatch(number, None, size) for number, size in enumerate(sizes)])
+    run_well(make_toy(folder, OFFLINE, script=COMPILED))
+    assert (folder / "compiled").read_text() == "x"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch's own, when it loads its compiler
+def test_a_model_compiled_for_fixed_sizes_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    layers: list[Any] = [torch.compile(torch.nn.Linear(1, 1), dynamic=False), torch.compile(torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers)
+    compile_for_all_shapes(model)
+    assert [record.message for record in caplog.records] == [
+        "0 is compiled with dynamic=False: after a kill it is compiled for other sizes, and the run may end with other "
+        "weights. Leave out dynamic"
+    ]
+
+
+INDUCTOR = SCRIPT.replace(
+    "    optimizers =",
+    """    import warnings
+    warnings.filterwarnings("ignore")  # of torch itself
+    model.net = torch.compile(model.net)
+    optimizers =""",
+)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_compiled_model_survives_kills(folder: Path) -> None:
+    sizes = [32, 17, 32, 5, 9, 31, 32, 3, 12, 32]
+    write_table(folder / "sizes", [make_minibatch(number, None, size) for number, size in enumerate(sizes)])
+    config = {"train_data": {"table": "sizes", "uri_granularity": 1, "epoch_count": 4}}
+    report = verify_resume(make_toy(folder, OFFLINE, config, INDUCTOR), 4, folder / "runs")
+    assert report.num_kills == 4
+    assert report.differences == []

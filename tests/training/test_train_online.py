@@ -36,7 +36,8 @@ from samovar.provenance.verify import verify_resume
 from samovar.results import open_directory
 from samovar.results.snapshot import committed_snapshots
 from samovar.store import LocalStore
-from samovar.tables import Minibatch, TableSchema
+from samovar.tables import TableSchema
+from samovar.tables.schema import Minibatch
 from samovar.testing.disks import KillingDisk
 
 COUNTING = (
@@ -195,10 +196,10 @@ from samovar.native import MinibatchDecoder
 
 decode = MinibatchDecoder.decode
 
-def count(self, source, places, **options):
+def count(self, source, places, *rest, **options):
     with Path(__file__).with_name("cells.txt").open("a") as file:
         file.write(f"{len(places)}\\n")
-    return decode(self, source, places, **options)
+    return decode(self, source, places, *rest, **options)
 
 MinibatchDecoder.decode = count
 """
@@ -340,12 +341,23 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"train_data.targets": ["click"]}, "train_data.targets: no column 'click' in {clicks}. Did you mean 'clicked'?"),
     (
         {"train_data.start_date": "2022-01-01T00:00"},
-        "to 2021-01-01T06:00, but {clicks} has 2021-01-01T00:00 to 2021-01-01T06:00",
+        "start_date must be before 2021-01-01T06:00, the end of {clicks}, got 2022-01-01T00:00",
     ),
-    ({"train_data.end_date": "2020-01-01T00:00"}, "select 2021-01-01T00:00 to 2020-01-01T00:00, but {clicks} has"),
-    ({"train_data.start_date": "2021-01-01T00:30"}, "must be a whole hour"),
-    ({"train_data.start_date": "soon"}, "date 'soon' must be ISO"),
-    ({"train_data.table": "clacks"}, "train_data.table: {clacks}: no tensor table there"),
+    (
+        {"train_data.end_date": "2020-01-01T00:00"},
+        "end_date must be after 2021-01-01T00:00, the start of {clicks}, got 2020-01-01T00:00",
+    ),
+    (
+        {"train_data.start_date": "2021-01-01T00:30"},
+        "train_data.start_date must be a whole hour, because {clicks} is split by the hour, got 2021-01-01T00:30",
+    ),
+    ({"train_data.start_date": "2021-01-01T00:00:01"}, "start_date must be a whole minute, got '2021-01-01T00:00:01'"),
+    (
+        {"train_data.replay": {"window": "90m"}},
+        "train_data.replay.window must be whole hours, because {clicks} is split by the hour, got '90m'",
+    ),
+    ({"train_data.start_date": "soon"}, "start_date must be ISO, such as 2021-01-20T17:00, got 'soon'"),
+    ({"train_data.table": "clacks"}, "train_data.table: {clacks} does not exist; expected a table"),
     ({"train_data.tabel": "clicks"}, "Did you mean 'train_data.table'"),
     ({"model.lrr": 1}, "config: the script does not read model.lrr."),
     ({"follow": True}, "is finished and never grows, so it cannot be followed"),
@@ -408,7 +420,9 @@ def test_tensorboard_and_timing_logs_are_written(folder: Path) -> None:
     out = run_well(make_toy(folder, ONLINE))
     tags = {tag for tag, _, _ in read_scalars(LocalStore(out).read("logs/tensorboard/events.tfevents"))}
     assert tags == {"train/loss", "policies/net.lr", "policies/smoothing"} | {
-        f"{kind}/log +{shift}h" for kind in ("auc", "log_loss", "calibration") for shift in (1, 2)
+        f"{kind}/log +{shift}h"
+        for kind in ("auc", "log_loss", "calibration", "accuracy", "average_precision")
+        for shift in (1, 2)
     }
     timing = [json.loads(line) for line in (out / "logs" / "timing.jsonl").read_text().splitlines()]
     assert len(timing) == 6

@@ -9,7 +9,7 @@ from tests.training.toys import make_hours, write_table
 from samovar.runner import Columns, Loader, TableStream, Uri
 from samovar.runner.stream import Minibatches
 from samovar.tables import open_table
-from samovar.training.train import ReaderWatch
+from samovar.training.session import ReaderWatch
 
 
 @dataclass(frozen=True, eq=False)

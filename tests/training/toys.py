@@ -16,19 +16,13 @@ from samovar.provenance.verify import Child, ChildExit, run_in_child, start_chil
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.store import LocalStore
 from samovar.store.disk import Disk
-from samovar.tables import (
-    ColumnSchema,
-    Compression,
-    Ids,
-    Manifest,
-    Minibatch,
-    TableSchema,
-    commit_manifest,
-    open_table,
-    write_segment,
-)
+from samovar.tables import ColumnSchema, Ids, TableSchema, open_table
+from samovar.tables.cell import Compression
+from samovar.tables.manifest import Manifest, commit_manifest
+from samovar.tables.schema import Minibatch
+from samovar.tables.writer import write_segment
 from samovar.training.request import Request, make_request
-from samovar.training.train import train
+from samovar.training.session import run_training
 
 HOUR = 3600
 FIRST = 1_609_459_200  # 2021-01-01T00:00 UTC
@@ -137,7 +131,7 @@ def write_table(
 ) -> Path:
     """Write a table, or add a version to an existing one."""
     store = LocalStore(path)
-    before = open_table(store) if store.attributes().values.get("version") else None
+    before = open_table(store) if store.attributes().values.get("versions") else None
     version, first_row = (before.version + 1, before.num_minibatches) if before else (1, 0)
     with begin(ResultDirectory(store), ResultPlan("table", {"id": table_id}), heartbeat_seconds=None) as result:
         result.restore()
@@ -187,7 +181,7 @@ def _preload() -> None:
 def run(request: Request, disk: Disk | None = None) -> ChildExit:
     """Train in a forked child, which may be killed and leaves no threads, seeds or modules behind."""
     _preload()
-    return run_in_child(lambda: train(replace(request, disk=disk)), request.folder / "child.log")
+    return run_in_child(lambda: run_training(replace(request, disk=disk)), request.folder / "child.log")
 
 
 def run_well(request: Request) -> Path:
@@ -203,7 +197,7 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 def start(request: Request) -> Child:
     """Start a run without waiting for its end."""
     _preload()
-    return start_child(lambda: train(request), request.folder / "child.log")
+    return start_child(lambda: run_training(request), request.folder / "child.log")
 
 
 def wait_while_running(child: Child, condition: Callable[[], bool]) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from samovar.callbacks import NanGuard, PolicyClock
-from samovar.results import ResultDirectory, open_directory
+from samovar.results import ResultDirectory
 from samovar.runner import Callback, Learner, Loader, MinibatchRecord, MinibatchWorkerPool, Run, Runner, Uri, Uris
+from samovar.runner.device import choose_device, place_learner
+from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import PredictStep, frozen
 from samovar.runner.uri import UriList
 from samovar.store import MemoryStore
@@ -20,7 +22,8 @@ from samovar.training.inputs import TableOpener
 from samovar.training.plan import open_training_data, plan_loop
 from samovar.training.request import Request, make_effective_config
 from samovar.training.schema import load_config
-from samovar.training.train import build_learner
+from samovar.training.session import build_learner, step_options
+from samovar.training.warm_start import start_model
 
 
 @dataclass
@@ -40,17 +43,33 @@ class _Recorder(Callback):
 
 
 def try_batches(request: Request, num_batches: int) -> str:
-    """Train on the first minibatches and describe the run: shapes, speed and loss."""
+    """Train on the first minibatches and describe the run: shapes, speed and loss. Writes nothing.
+
+    Args:
+        request: Config and script, as `make_request` reads them.
+        num_batches: How many minibatches to train on.
+
+    Returns:
+        Lines for people.
+
+    Raises:
+        UserError: The config, the script or the tables cannot be used.
+
+    Example:
+        >>> print(try_batches(make_request("online.json", "model.py"), 2).splitlines()[0])
+        model: 5 parameters in Linear
+    """
     no_directory = ResultDirectory(MemoryStore())
     effective = make_effective_config(request.tree, request.folder, Path("dry_run"), no_directory)
     config = load_config(effective, request.where)
     data = open_training_data(config, TableOpener(request.folder, no_directory))
     learner = build_learner(config, request.script).learner
     plan = plan_loop(data, learner, _refuse_to_wait)
-    pool, recorder = MinibatchWorkerPool(learner), _Recorder()
+    scale_inputs(learner.model, plan.signature.inputs)
+    place_learner(learner, choose_device(config.device))
+    pool, recorder = MinibatchWorkerPool(learner, step_options(config)), _Recorder()
     run = Run(learner, pool.settings.policies)
-    if config.init_from is not None:
-        run.load_model(open_directory(config.init_from).load_model().tree)
+    start_model(run, config)
     with Loader() as loader:
         uris = UriList(_first_batches(plan.uris, num_batches))
         Runner(pool, loader, [recorder, PolicyClock(), NanGuard()]).run(run, uris)

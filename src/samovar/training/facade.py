@@ -36,19 +36,35 @@ def run_epochs(
 ) -> None:
     """Run the epochs, starting from the newest snapshot if there is one.
 
-    Takes a snapshot at the end of an epoch if the last one is at least `seconds` old.
+    Takes a snapshot at the end of an epoch if the last one is at least `seconds` old. Callbacks are called in the order
+    given; `run.callbacks` says whose state is saved, see `ours_first`.
     """
-    run.callbacks = list(callbacks)
+    called = list(callbacks)
     if result is not None:
-        snapshotter = Snapshotter(result, seconds)
-        run.callbacks.append(snapshotter)
+        called.append(Snapshotter(result, seconds))
         snapshot = result.restore()
         if snapshot is not None:
             run.load_state_dict(snapshot.tree)
         else:  # another process would draw other initial weights
             result.save(run.state_dict(), run.position)
     with Loader() as loader:
-        Runner(step, loader, run.callbacks).run(run, epochs)
+        Runner(step, loader, called).run(run, epochs)
+
+
+def check_callbacks(callbacks: Any) -> list[Callback]:
+    """Return the user's callbacks as a list, or raise `BadInput`."""
+    given: list[Any] = [callbacks] if isinstance(callbacks, Callback | type) else list(callbacks)
+    for each in given:
+        if not isinstance(each, Callback) or each is callbacks:
+            kind = f"the class {each.__name__}" if isinstance(each, type) else f"one {type(each).__name__}"
+            raise BadInput(f"callbacks must be a list of samovar.Callback objects, got {kind}")
+    return given
+
+
+def ours_first(callbacks: Sequence[Callback], users: Sequence[Callback]) -> list[Callback]:
+    """The order in which snapshots name callbacks: ours keep their names, whatever the user's classes are called."""
+    ids = {id(each) for each in users}
+    return [*(each for each in callbacks if id(each) not in ids), *users]
 
 
 def open_facade(folder: Path, kind: str, config: Mapping[str, Any]) -> OpenResult:
@@ -57,10 +73,14 @@ def open_facade(folder: Path, kind: str, config: Mapping[str, Any]) -> OpenResul
     return begin(ResultDirectory(LocalStore(folder)), ResultPlan(kind, dict(config)))
 
 
+def is_created(folder: Path) -> bool:
+    """Whether a folder is the directory of a run."""
+    return folder.is_dir() and ResultDirectory(LocalStore(folder)).is_created
+
+
 def kept_config(folder: Path) -> dict[str, Any]:
     """The config of an existing directory, else an empty one."""
-    directory = ResultDirectory(LocalStore(folder))
-    return directory.config if folder.is_dir() and directory.is_created else {}
+    return ResultDirectory(LocalStore(folder)).config if is_created(folder) else {}
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

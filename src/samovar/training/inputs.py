@@ -12,10 +12,15 @@ from pathlib import Path
 from samovar.config import resolve_path
 from samovar.config.values import nearest
 from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
+from samovar.hours import Period
 from samovar.results import ResultDirectory, Source, open_directory
+from samovar.runner.negatives import NegativeSampler, NegativeStream
+from samovar.runner.replay import Replay, ReplayStream
 from samovar.runner.stream import Columns, MergedStream, SharedStream, Stream, TableStream
 from samovar.scoring.predictions import check_key
-from samovar.tables import Part, ReadOptions, Table, open_table
+from samovar.scoring.signature import Signature
+from samovar.tables import ReadOptions, Table, open_table
+from samovar.tables.merge import Part
 from samovar.tables.reader import SharedReader
 from samovar.tables.schema import ColumnSchema
 from samovar.training.schema import MergeTables
@@ -56,6 +61,10 @@ class DataSource:
     options: ReadOptions = ReadOptions()
     shared: SharedReader | None = None
     """Set when another source reads the same minibatches."""
+    replay: Replay | None = None
+    """Rows of earlier hours that join the new ones."""
+    negatives: NegativeSampler | None = None
+    """Rows that are sampled for each row."""
 
     @property
     def name(self) -> str:
@@ -66,6 +75,20 @@ class DataSource:
         """Live tables have every hour before this one. None: no table is live."""
         ends = [each.table.complete_until for each in self.inputs if each.table.complete_until is not None]
         return min(ends) if ends else None
+
+    @property
+    def period(self) -> Period:
+        """What its tables are split by."""
+        return self.inputs[0].table.period
+
+    def require_period(self, period: Period, other: str) -> None:
+        """Refuse tables that are split by another period than the table `other`."""
+        for each in self.inputs:
+            if each.table.period != period:
+                raise ConfigError(
+                    f"{each.key}: {each.path} is split by the {each.table.period.name}, but {other} by the "
+                    f"{period.name}. Brew both with the same uri"
+                )
 
     @cached_property
     def hours(self) -> Mapping[int | None, range]:
@@ -103,6 +126,24 @@ class DataSource:
             inputs=[replace(each, features=rest) if each.features is None else each for each in self.inputs],
         )
 
+    def with_targets(self, targets: Sequence[str]) -> "DataSource":
+        """Read more targets, each from the first table that has it."""
+        inputs = list(self.inputs)
+        for name in targets:
+            owner = next((number for number, each in enumerate(inputs) if name in each.table.columns), 0)
+            inputs[owner] = replace(inputs[owner], targets=[*inputs[owner].targets, name])
+        return replace(self, inputs=inputs)
+
+    def without_absent(self, target: str) -> "DataSource":
+        """Without a target, where a table does not have it."""
+        return replace(
+            self,
+            inputs=[
+                replace(each, targets=[name for name in each.targets if name != target or name in each.table.columns])
+                for each in self.inputs
+            ],
+        )
+
     def without_keys(self) -> "DataSource":
         """For training, which does not read them."""
         return replace(self, inputs=[replace(each, keys=()) for each in self.inputs])
@@ -124,14 +165,26 @@ class DataSource:
                 return next(column for column in each.table.schema.columns if column.name == name)
         raise AssertionError(name)
 
+    @property
+    def signature(self) -> Signature:
+        """What turns raw rows into the features."""
+        names = self.features or []
+        others = _unique(name for each in self.inputs for name in each.table.columns if name not in names)
+        return Signature(tuple(map(self.column, names)), tuple(others))
+
     def stream(self, start: int, stop: int) -> Stream:
         """The minibatches of the hours [start, stop)."""
         if len(self.inputs) == 1:
             table = self.inputs[0].table
             numbers = table.minibatches_between(start, stop)
+            stream: Stream = TableStream(table, numbers, self.columns, self.options)
             if self.shared is not None:
-                return SharedStream(table, numbers, self.columns, self.shared)
-            return TableStream(table, numbers, self.columns, self.options)
+                stream = SharedStream(table, numbers, self.columns, self.shared)
+            if self.replay is not None:
+                stream = ReplayStream(stream, table, numbers.start, start, self.columns, self.replay, self.options)
+            if self.negatives is not None:
+                stream = NegativeStream(stream, table, start, self.negatives)
+            return stream
         parts = [Part(each.table, each.columns) for each in self.inputs]
         return MergedStream(parts, self.merge_keys, start, stop, self.columns, self.options)
 

@@ -3,18 +3,26 @@
 config ─▶ open_training_data: tables, hours ─▶ build(params) ─▶ plan_loop: URIs, evaluation jobs
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from samovar.callbacks import EvaluationJob
+from samovar.callbacks.evaluation import EvaluationJob
+from samovar.callbacks.watching import WatchedMetric
+from samovar.config.values import suggest
 from samovar.errors import BadInput, ConfigError
-from samovar.hours import HOUR_SECONDS, show_hour
+from samovar.hours import show_hour
 from samovar.runner import Learner, Uri, Uris
+from samovar.runner.negatives import SAMPLING_PROBABILITY, Negatives, NegativeSampler
+from samovar.runner.replay import Replay
 from samovar.runner.stream import TableStream
+from samovar.scoring.measuring import Measuring
+from samovar.scoring.signature import Signature
 from samovar.tables.reader import ReadOptions
+from samovar.tables.schema import GROUP_START
 from samovar.training.inputs import DataSource, TableOpener, share_minibatches
 from samovar.training.schema import (
     Config,
+    HourlyNegativeOptions,
     MergeTables,
     OfflineConfig,
     OfflineData,
@@ -22,8 +30,10 @@ from samovar.training.schema import (
     OnlineConfig,
     OnlineData,
     OnlineEvaluation,
+    Windowed,
 )
 from samovar.training.uris import EpochUris, HourSource, HourUris
+from samovar.training.watched import find_watched
 
 
 @dataclass(frozen=True)
@@ -47,9 +57,12 @@ class LoopPlan:
 
     uris: Uris
     jobs: Sequence[EvaluationJob]
+    signature: Signature
     is_lagged: bool
-    """Whether jobs run after each hour, on later hours, and not once at the end."""
+    """Whether jobs run after each hour, on later hours, and not after epochs."""
     notes: list[str] = field(default_factory=list)
+    watched: Mapping[str, WatchedMetric] = field(default_factory=dict)
+    """The metrics of `stopping`, `plateau` and `evaluation.best`, by these keys, if they are set."""
 
 
 def open_training_data(config: Config, opener: TableOpener) -> TrainingData:
@@ -74,9 +87,18 @@ def plan_loop(data: TrainingData, learner: Learner, wait: Callable[[], None]) ->
     """
     train = _with_features(data.train, learner.required_features()).without_keys()
     evaluations = [_with_features(source, train.features) for source in data.evaluations]
+    if not data.config.train_data.allow_targets_as_features:
+        _refuse_leaks(train)
+        confs: Sequence[OfflineEvaluation | OnlineEvaluation] = data.config.evaluation.eval_confs
+        for conf, source in zip(confs, evaluations, strict=True):
+            _refuse_leaks(source, conf.weights)
+    for each in evaluations:
+        train.signature.refuse_other_scales([each.column(name) for name in each.features or ()], each.name)
     if isinstance(data.config, OfflineConfig):
-        return _plan_epochs(data.config, train, evaluations)
-    return _plan_hours(data, data.config, train, evaluations, wait)
+        plan = _plan_epochs(data.config, train, evaluations, learner)
+    else:
+        plan = _plan_hours(data, data.config, train, evaluations, learner, wait)
+    return replace(plan, watched=find_watched(data.config, learner, data.train.period))
 
 
 def is_following(config: Config) -> bool:
@@ -98,10 +120,17 @@ def _open_sources(config: Config, opener: TableOpener) -> tuple[DataSource, list
         targets = each.targets
         if targets is None:  # entries of merged tables list their own
             targets = tuple(train.targets) if _merged(each) is None else ()
-        evaluations.append(
-            opener.source(section, each.table, _merged(each), each.features, targets, each.keys, options)
-        )
+        source = opener.source(section, each.table, _merged(each), each.features, targets, each.keys, options)
+        evaluations.append(_with_measured(source, each))
     return train, evaluations
+
+
+def _with_measured(source: DataSource, conf: OfflineEvaluation | OnlineEvaluation) -> DataSource:
+    """Read what the metrics need too: groups and weights. A table without groups measures none, unless it has to."""
+    if conf.task != "ranking" and conf.targets is None:
+        source = source.without_absent(GROUP_START)
+    needed = [*([GROUP_START] if conf.task == "ranking" else []), *([] if conf.weights is None else [conf.weights])]
+    return source.with_targets([name for name in needed if name not in (*source.targets, *source.keys)])
 
 
 def _merged(section: OfflineData | OnlineData | OfflineEvaluation | OnlineEvaluation) -> MergeTables | None:
@@ -121,15 +150,63 @@ def _with_features(source: DataSource, required: Sequence[str] | None) -> DataSo
     return complete
 
 
-def _make_job(name: str, source: DataSource, find: Callable[[int | None], Uri]) -> EvaluationJob:
+def _refuse_leaks(source: DataSource, weights: str | None = None) -> None:
+    """A model that reads its target looks perfect and predicts nothing. Groups and weights are no answers."""
+    answers = [name for name in source.targets if name not in (GROUP_START, weights)]
+    leaks = [name for name in answers if name in (source.features or ())]
+    if leaks:
+        raise ConfigError(
+            f"{source.section}: {leaks[0]!r} is a target and a feature, so the model would read the answer. Remove it "
+            "from the features, or set train_data.allow_targets_as_features to true"
+        )
+
+
+def _make_job(
+    conf: OfflineEvaluation | OnlineEvaluation,
+    source: DataSource,
+    learner: Learner,
+    find: Callable[[int | None], Uri],
+) -> EvaluationJob:
     columns = {column: source.column(column) for column in [*source.targets, *source.keys]}
-    return EvaluationJob(name, columns, find)
+    return EvaluationJob(conf.name, columns, find, how=Measuring(conf.task, conf.weights, conf.k, learner.metrics))
+
+
+def _make_sampler(config: Config, train: DataSource) -> NegativeSampler | None:
+    """Check what negatives are made of, against the columns that training reads."""
+    options = config.train_data.negatives
+    if options is None:
+        return None
+    for name in options.columns:
+        if name not in (train.features or ()):
+            raise ConfigError(
+                f"train_data.negatives.columns: {name!r} is not a feature of the model. "
+                f"{suggest(name, train.features or ())}"
+            )
+    for name in (GROUP_START, SAMPLING_PROBABILITY):
+        if name in train.targets:
+            raise ConfigError(f"train_data.targets: negatives make the column {name!r}. Remove it here")
+    if options.target is None and len(train.targets) > 1:
+        raise ConfigError(
+            f"train_data.negatives.target: missing. Which of {', '.join(train.targets)} is 0 for negatives?"
+        )
+    target = options.target or next(iter(train.targets), "label")
+    for role, name, kind in (("columns", options.columns[0], "categorical"), ("target", target, "real")):
+        if name in (*options.columns, *train.targets) and train.column(name).kind != kind:
+            raise ConfigError(
+                f"train_data.negatives.{role}: {name!r} must be a {kind} column, got {train.column(name).kind}"
+            )
+    window = options.window_seconds if isinstance(options, HourlyNegativeOptions) else None
+    by_frequency = options.by == "frequency"
+    negatives = Negatives(options.columns, options.count, target, by_frequency, window, config.seed)
+    return NegativeSampler(negatives, train.options)
 
 
 # Offline
 
 
-def _plan_epochs(config: OfflineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> LoopPlan:
+def _plan_epochs(
+    config: OfflineConfig, train: DataSource, evaluations: Sequence[DataSource], learner: Learner
+) -> LoopPlan:
     data = config.train_data
     uris = EpochUris(
         train.inputs[0].table,
@@ -139,10 +216,11 @@ def _plan_epochs(config: OfflineConfig, train: DataSource, evaluations: Sequence
         data.uri_granularity,
         config.seed if data.shuffle else None,
         train.options,
+        _make_sampler(config, train),
     )
     confs = zip(config.evaluation.eval_confs, evaluations, strict=True)
-    jobs = [_make_job(conf.name, source, _whole_table(source)) for conf, source in confs]
-    return LoopPlan(uris, jobs, is_lagged=False)
+    jobs = [_make_job(conf, source, learner, _whole_table(source)) for conf, source in confs]
+    return LoopPlan(uris, jobs, train.signature, is_lagged=False)
 
 
 def _whole_table(source: DataSource) -> Callable[[int | None], Uri]:
@@ -159,13 +237,17 @@ def _choose_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence
     first, last = _hour_span(train)
     for source in evaluations:
         _hour_span(source)
+    _check_periods(config, train, evaluations)
     follows = is_following(config)
     start = first if start is None else start
     stop = last if stop is None and not follows else stop
-    if (start >= last and not follows) or (stop is not None and stop <= first):
+    if start >= last and not follows:
         raise ConfigError(
-            f"train_data: start_date and end_date select {show_hour(start)} to {show_hour(stop or last)}, but "
-            f"{train.name} has {show_hour(first)} to {show_hour(last)}"
+            f"train_data.start_date must be before {show_hour(last)}, the end of {train.name}, got {show_hour(start)}"
+        )
+    if stop is not None and stop <= first:
+        raise ConfigError(
+            f"train_data.end_date must be after {show_hour(first)}, the start of {train.name}, got {show_hour(stop)}"
         )
     if follows or stop is None:
         return TrainingData(config, train, evaluations, start, stop)
@@ -175,8 +257,9 @@ def _choose_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence
             f"{train.name} is complete until {show_hour(train.complete_until)}. "
             'Set "follow": true to wait for later hours'
         )
-    empty = [hour for hour in range(start, stop, HOUR_SECONDS) if hour not in train.hours]
-    notes = [f"{train.name}: {len(empty)} hours have no rows, the first is {show_hour(empty[0])}"] if empty else []
+    empty = [hour for hour in range(start, stop, train.period.seconds) if hour not in train.hours]
+    have_none = f"{train.period.plural} have no rows, the first is"
+    notes = [f"{train.name}: {len(empty)} {have_none} {show_hour(empty[0])}"] if empty else []
     return TrainingData(config, train, evaluations, start, stop, notes)
 
 
@@ -187,7 +270,24 @@ def _hour_span(source: DataSource) -> tuple[int, int]:
             f"{source.section}: {source.name} has no hours, so it cannot be used online. Brew it with time_field, or "
             'set "pipeline": "offline"'
         )
-    return hours[0], hours[-1] + HOUR_SECONDS
+    return hours[0], hours[-1] + source.period.seconds
+
+
+def _check_periods(config: OnlineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> None:
+    """All tables are split by the same period, and all dates are starts of one."""
+    period = train.period
+    for source in (train, *evaluations):
+        source.require_period(period, train.name)
+    for dates, source in zip((config.train_data, *config.evaluation.eval_confs), (train, *evaluations), strict=True):
+        for key, hour in zip(("start_date", "end_date"), dates.hours, strict=True):
+            period.require_start(f"{source.section}.{key}", hour, source.name)
+    for key in ("replay", "negatives"):
+        options: Windowed | None = getattr(config.train_data, key)
+        if options is not None and options.window_seconds % period.seconds:
+            raise ConfigError(
+                f"train_data.{key}.window must be whole {period.plural}, because {train.name} is split by the "
+                f"{period.name}, got {options.window!r}"
+            )
 
 
 def _plan_hours(
@@ -195,31 +295,37 @@ def _plan_hours(
     config: OnlineConfig,
     train: DataSource,
     evaluations: Sequence[DataSource],
+    learner: Learner,
     wait: Callable[[], None],
 ) -> LoopPlan:
     assert data.start is not None
     follows = is_following(config)
     train, evaluations = share_minibatches(train, evaluations)
+    replay = config.train_data.replay
+    if replay is not None:
+        train = replace(train, replay=Replay(replay.rows, replay.window_seconds, config.seed))
+    train = replace(train, negatives=_make_sampler(config, train))
     hours = HourSource(train, data.start, data.stop, follows)
     jobs, job_hours, notes = [], [], list(data.notes)
     for conf, source in zip(config.evaluation.eval_confs, evaluations, strict=True):
         start, stop = conf.hours
         found = HourSource(source, None, stop, follows and source.complete_until is not None)
-        job = replace(_make_job(conf.name, source, _hour_finder(found)), start=start, stop=stop, shifts=conf.shifts)
+        job = _make_job(conf, source, learner, _hour_finder(found))
+        job = replace(job, start=start, stop=stop, shifts=conf.shifts, period=source.period)
         jobs.append(job)
         job_hours.append(found)
         notes += _describe_skipped_hours(job, data)
 
     def is_ready(hour: int) -> bool:
         return all(
-            found.is_complete(hour + shift * HOUR_SECONDS)
+            found.is_complete(job.shifted(hour, shift))
             for job, found in zip(jobs, job_hours, strict=True)
             for shift in job.shifts
-            if job.holds(hour + shift * HOUR_SECONDS)
+            if job.holds(job.shifted(hour, shift))
         )
 
     uris = HourUris(hours, data.start, data.stop, is_ready, wait)
-    return LoopPlan(uris, jobs, is_lagged=True, notes=notes)
+    return LoopPlan(uris, jobs, train.signature, is_lagged=True, notes=notes)
 
 
 def _hour_finder(hours: HourSource) -> Callable[[int | None], Uri]:
@@ -235,13 +341,13 @@ def _describe_skipped_hours(job: EvaluationJob, data: TrainingData) -> list[str]
     notes = []
     assert data.start is not None
     for shift in job.shifts:
-        first = data.start + shift * HOUR_SECONDS
+        first = job.shifted(data.start, shift)
         if job.start is not None and job.start < first:
             notes.append(
                 f"evaluation {job.name!r}, shift {shift}: skipping {show_hour(job.start)} to "
                 f"{show_hour(min(first, job.stop or first))}, which is before the first model"
             )
-        last = None if data.stop is None else data.stop + shift * HOUR_SECONDS
+        last = None if data.stop is None else job.shifted(data.stop, shift)
         if last is not None and job.stop is not None and last < job.stop:
             notes.append(
                 f"evaluation {job.name!r}, shift {shift}: skipping {show_hour(max(last, job.start or last))} to "

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import merge, parse_override, read_config, resolve_path
+from samovar.config import merge, read_config, resolve_path
 from samovar.config.identity import DIRECTORY_KEYS, named_place
 from samovar.results import ResultDirectory
+from samovar.runner import Callback
+from samovar.runner.device import choose_device
 from samovar.store.disk import Disk
 from samovar.training.script import Script, parse_file_options, read_script
 
@@ -35,16 +37,18 @@ class Request:
     """Start although the script's defaults changed since an earlier run of the config."""
     replayed: ResultDirectory | None = None
     """The result that this run repeats: with its versions of tables, and its defaults."""
+    callbacks: Sequence[Callback] = ()
+    """Callbacks of the caller, after those of the script."""
     disk: Disk | None = None
     """Another disk below the result directory, for tests."""
 
 
 def make_request(
-    config: Path,
-    script: Path,
-    overrides: Sequence[str] = (),
+    config: Path | str,
+    script: Path | str,
+    overrides: Sequence[Mapping[str, Any]] = (),
     files: Sequence[str] = (),
-    out: Path | None = None,
+    out: Path | str | None = None,
     directory_keys: Sequence[str] = DIRECTORY_KEYS,
 ) -> Request:
     """Read a config and a script.
@@ -52,17 +56,26 @@ def make_request(
     Args:
         config: A JSON file.
         script: A Python file.
-        overrides: JSON objects whose keys replace those of the config, as `--conf` takes them.
+        overrides: Config keys to change, one mapping after the other; a dotted key is a path.
         files: `NAME=PATH` of files for `build(params, files)`, as `--file` takes them.
         out: The result directory. Default: the one that the config names, or the config's file name without its suffix.
         directory_keys: Config keys that may name the directory.
 
+    Returns:
+        All that a training run needs.
+
     Raises:
-        ConfigError: The config, an override or the script cannot be read.
+        ConfigError: The config or the script cannot be read.
+
+    Example:
+        >>> request = make_request("online.json", "model.py", [{"model.lr": 0.2}], out="models/click_2")
+        >>> request.tree["model"], str(request.out)
+        ({'lr': 0.2}, 'models/click_2')
     """
-    tree = merge(read_config(config), *map(parse_override, overrides))
-    place = out if out is not None else named_place(config, tree, directory_keys)
-    return Request(tree, str(config), config.parent, read_script(script, parse_file_options(list(files))), place)
+    config = Path(config)
+    tree = merge(read_config(config), *overrides)
+    place = Path(out) if out is not None else named_place(config, tree, directory_keys)
+    return Request(tree, str(config), config.parent, read_script(Path(script), parse_file_options(list(files))), place)
 
 
 def make_effective_config(
@@ -75,6 +88,9 @@ def make_effective_config(
     effective: dict[str, Any] = {key: value for key, value in given.items() if value is not None}  # null drops a key
     effective["model_dir"] = str(out.resolve())
     fix_num_threads(effective, directory)
+    if effective.get("device") == "auto":  # resolved once, because a device changes the bits
+        known = directory.config.get("device") if directory.is_created else None
+        effective["device"] = known or str(choose_device("auto"))
     return effective
 
 
@@ -89,6 +105,10 @@ def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A copy of a training config in which the path of every table and model is absolute."""
     resolved = copy.deepcopy(dict(tree))
     _resolve(resolved, "init_from", folder)
+    for section, keys in ((resolved.get("init_from"), ("model",)), (resolved.get("pretrained"), None)):
+        if isinstance(section, dict):
+            for key in list(section) if keys is None else keys:
+                _resolve(section, key, folder)
     evaluation = resolved.get("evaluation")
     confs = evaluation.get("eval_confs") if isinstance(evaluation, dict) else None
     for section in [resolved.get("train_data"), *(confs if isinstance(confs, list) else [])]:

@@ -7,7 +7,7 @@ import ast
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,14 @@ from types import ModuleType
 from typing import Any
 
 from samovar.config import Ledger, Params
+from samovar.config.document import suggest_path
 from samovar.errors import BadInput, ConfigError, SamovarError, UnknownKey
 from samovar.results.directory import ALL_FILES, CONFIG
 from samovar.runner import Learner
 
 _MODULE = "samovar_script"
+INCOMPLETE = "# Not complete without these values of the Python session: "
+"""The first line of a script that was made from a function and cannot run on its own."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Script:
     """Local modules, by their paths in all_files."""
     files: Mapping[str, Path]
     """Other files, by name: what `build(params, files)` gets."""
+    function: Callable[..., Any] | None = None
+    """The `build` itself, if it is a function of this process and not of a file."""
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -49,17 +54,23 @@ class Built:
 def read_script(path: Path, files: Mapping[str, Path] | None = None) -> Script:
     """Read a script and every local module that it imports, directly or indirectly."""
     if not path.is_file():
-        raise ConfigError(f"{path}: no such script")
+        raise ConfigError(f"{path}: no such script{suggest_path(path, '*.py')}")
     for name, each in (files or {}).items():
         if not each.is_file():
-            raise ConfigError(f"--file {name}: {each} is not a file")
+            raise ConfigError(f"--file {name}: {each} is not a file{suggest_path(each)}")
     source = path.read_bytes()
-    modules: dict[str, Path] = {}
-    _collect_modules(source, path, _module_folders(path), modules)
+    modules = find_modules(source, path, _module_folders(path))
     for name in sorted((files or {}).keys() & modules.keys()):
         raise ConfigError(f"--file {name}: the script imports a module of that name. Choose another name")
     all_files = {**_kept_files(path), **(files or {})}
     return Script(path, source, modules, {name: each for name, each in all_files.items() if name not in modules})
+
+
+def find_modules(source: bytes, path: Path, folders: list[Path]) -> dict[str, Path]:
+    """The modules in these folders that a script imports, directly or indirectly, by their paths in all_files."""
+    modules: dict[str, Path] = {}
+    _collect_modules(source, path, folders, modules)
+    return modules
 
 
 def load_script(script: Script) -> ModuleType:
@@ -88,7 +99,13 @@ def build(script: Script, section: Mapping[str, Any]) -> Built:
         BadInput: There is no `build`, or it does not return a `Learner`.
         UnknownKey: `build` did not read a key of the section.
     """
-    function = getattr(load_script(script), "build", None)
+    if script.function is None and script.source.startswith(INCOMPLETE.encode()):
+        names = script.source.decode().splitlines()[0].removeprefix(INCOMPLETE)
+        raise BadInput(
+            f"{script.path}: needs {names} of the Python session that it was trained in. Pass the same function again, "
+            "for example samovar.load(…, build=build)"
+        )
+    function = script.function or getattr(load_script(script), "build", None)
     if not callable(function):
         raise BadInput(f"{script.path}: no function build(params)")
     ledger = Ledger()

@@ -1,13 +1,15 @@
-"""The URIs of a run. Offline: epochs over a table, cut every `uri_granularity` minibatches. Online: one per hour,
-including hours without rows, waiting for hours that a live table does not have yet. Trains nothing.
+"""The URIs of a run. Offline: epochs over a table, cut every `uri_granularity` minibatches. Online: one per hour, or
+other period of the table, including hours without rows, waiting for hours that a live table does not have yet. Trains
+nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from samovar.errors import BadInput
-from samovar.hours import HOUR_SECONDS, show_hour
+from samovar.hours import show_hour
 from samovar.runner import Uri, Uris
+from samovar.runner.negatives import NegativeSampler, NegativeStream
 from samovar.runner.stream import Columns, Stream, TableStream
 from samovar.seeds import numpy_generator
 from samovar.tables import Table
@@ -26,6 +28,7 @@ class EpochUris(Uris):
     shuffle_seed: int | None = None
     """Decides the order of each epoch. None: the order of the table."""
     options: ReadOptions = ReadOptions()
+    negatives: NegativeSampler | None = None
 
     @property
     def num_batches(self) -> int:
@@ -47,8 +50,12 @@ class EpochUris(Uris):
         for each in range(number, self.count):
             epoch, piece = divmod(each, self.uris_per_epoch)
             if stream is None or piece == 0:
-                stream = TableStream(self.table, self._order(epoch), self.columns, self.options)
+                stream = self._stream(epoch)
             yield self._uri(each, epoch, piece, stream)
+
+    def _stream(self, epoch: int) -> Stream:
+        stream = TableStream(self.table, self._order(epoch), self.columns, self.options)
+        return stream if self.negatives is None else NegativeStream(stream, self.table, None, self.negatives, epoch)
 
     def _uri(self, number: int, epoch: int, piece: int, stream: Stream) -> Uri:
         per_epoch = self.table.num_minibatches
@@ -79,11 +86,11 @@ class HourUris(Uris):
 
     @property
     def count(self) -> int | None:
-        return None if self.stop is None else (self.stop - self.start) // HOUR_SECONDS
+        return None if self.stop is None else (self.stop - self.start) // self.hours.period.seconds
 
     def starting_at(self, number: int) -> Iterator[Uri]:
         while self.count is None or number < self.count:
-            hour = self.start + number * HOUR_SECONDS
+            hour = self.start + number * self.hours.period.seconds
             while not (self.hours.is_complete(hour) and self.is_ready(hour)):
                 self.wait()
             yield self.hours.uri(hour, number)
@@ -97,6 +104,7 @@ class HourSource:
         self, data: DataSource, start: int | None = None, stop: int | None = None, is_following: bool = False
     ) -> None:
         self._start, self._stop = start, stop
+        self.period = data.period
         self._is_following = is_following
         if is_following and data.complete_until is None:
             raise BadInput(
@@ -108,7 +116,7 @@ class HourSource:
     def _open(self, data: DataSource) -> None:
         hours = [hour for hour in data.hours if hour is not None]
         first = hours[0] if self._start is None else self._start
-        last = hours[-1] + HOUR_SECONDS
+        last = hours[-1] + data.period.seconds
         last = max(first, last if self._stop is None else min(last, self._stop))
         self.data = data
         self._stream = data.stream(first, last)

@@ -16,16 +16,19 @@ from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
 from samovar.errors import ConfigError
 from samovar.hours import file_hour, show_hour
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin, open_directory
-from samovar.results.directory import CONFIG, SCRIPT
+from samovar.results.directory import CONFIG, SCRIPT, SIGNATURE, Epoch
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uris
+from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import PredictStep, frozen
 from samovar.runner.uri import UriList
+from samovar.scoring.measuring import Measuring
 from samovar.scoring.predictions import PredictionFile
+from samovar.scoring.signature import Signature
 from samovar.store import LocalStore
 from samovar.training.inputs import DataSource, TableOpener
 from samovar.training.schema import Config, Dates, OfflineConfig, load_config
 from samovar.training.script import read_script
-from samovar.training.train import build_learner
+from samovar.training.session import MODEL_KIND, build_learner, report
 from samovar.training.uris import EpochUris, HourSource
 
 PREDICTION_KIND = "prediction"
@@ -35,57 +38,98 @@ _BATCHES_PER_PART = 4000
 
 @dataclass(frozen=True)
 class PredictRequest:
+    """Predictions that are asked for.
+
+    Attributes:
+        model: A model directory.
+        table: A tensor table.
+        out: The directory of the predictions. None: beside the model, named after both.
+        keys: Columns that identify an example, written beside the predictions.
+        targets: Columns to write beside the predictions and measure them by.
+        features: Columns for the model. None: those of training.
+        dates: start_date, end_date, datetime_format, timezone.
+        snapshot_seconds: How much work a kill may cost.
+        epoch: "last", or "best" for the state after the best evaluation of training.
+
+    Example:
+        >>> str(PredictRequest(Path("models/click"), Path("tables/new")).place)
+        'models/click_on_new'
+    """
+
     model: Path
     table: Path
-    out: Path
+    out: Path | None = None
     keys: Sequence[str] = ()
     targets: Sequence[str] = ()
     features: Sequence[str] | None = None
-    """None: those of training."""
     dates: dict[str, str] = field(default_factory=dict)
-    """start_date, end_date, datetime_format, timezone."""
     snapshot_seconds: float = 30.0
-    """How much work a kill may cost."""
+    epoch: Epoch = "last"
+
+    @property
+    def place(self) -> Path:
+        """Where the predictions go."""
+        name = f"{self.model.resolve().name}_on_{self.table.resolve().name}"
+        return self.model.with_name(name) if self.out is None else self.out
 
 
 @dataclass(frozen=True)
 class PredictResult:
+    """Predictions that are written.
+
+    Attributes:
+        directory: Their directory.
+        num_examples: How many were written. None: there was nothing to do.
+        notes: What a user should look at.
+    """
+
     directory: Path
     num_examples: int | None
-    """None: there was nothing to do."""
     notes: Sequence[str]
 
 
-def predict(request: PredictRequest, console: Console | None = None) -> PredictResult:
+def run_prediction(request: PredictRequest, console: Console | None = None) -> PredictResult:
     """Write the predictions of a model for a table, or resume writing them.
 
     Args:
         request: Model, table, columns and hours. An unfinished model is used as of its newest snapshot.
         console: Where to show progress. None: nowhere.
 
+    Returns:
+        The directory, and how many examples were predicted.
+
     Raises:
-        Stopped: A signal ended the run. Call `predict` again to resume it.
+        Stopped: A signal ended the run. Run it again to resume it.
         UserError: The table does not fit the model, or the directory belongs to another prediction.
+
+    Example:
+        >>> run_prediction(PredictRequest(Path("models/click_1"), Path("tables/clicks"), keys=["hit"])).num_examples
+        4
     """
-    origin = open_directory(request.model)
-    model = origin.load_model()
+    origin = open_directory(request.model, MODEL_KIND)
+    model = origin.load_model(request.epoch)
     config = load_config(origin.config, f"{origin.name}/{CONFIG}")
-    directory = ResultDirectory(LocalStore(request.out))
+    directory = ResultDirectory(LocalStore(request.place))
     source = TableOpener(Path.cwd(), directory).source(
         "", str(request.table), None, request.features, request.targets, request.keys
     )
     sources = [origin.as_source("source"), *source.lineage]
     plan = ResultPlan(PREDICTION_KIND, _make_config(request, model.position), sources=sources)
     if directory.is_finished:
-        return PredictResult(request.out, None, begin(directory, plan).notes)
+        return PredictResult(request.place, None, report(begin(directory, plan).notes))
     learner = build_learner(config, read_script(request.model / SCRIPT)).learner
     source = source.with_features(_find_features(config, learner, origin.name))
     source.check_columns()
     uris = _plan_uris(source, request)
+    if origin.store.size(SIGNATURE) is not None:  # models of Samovar 0.1 have none
+        signature = Signature.read(origin.store)
+        signature.refuse_other_scales([source.column(name) for name in source.features or ()], source.name)
+        scale_inputs(learner.model, signature.inputs)
     Run(learner).load_model(model.tree)
     with begin(directory, plan) as result:
+        report(result.notes)
         num_examples = _write(result, learner, source, uris, config.seed, request.snapshot_seconds, console)
-        return PredictResult(request.out, num_examples, result.notes)
+        return PredictResult(request.place, num_examples, result.notes)
 
 
 def _make_config(request: PredictRequest, position: Any) -> dict[str, Any]:
@@ -97,6 +141,7 @@ def _make_config(request: PredictRequest, position: Any) -> dict[str, Any]:
         "keys": list(request.keys),
         "targets": list(request.targets),
         **({"features": list(request.features)} if request.features is not None else {}),
+        **({"epoch": request.epoch} if request.epoch != "last" else {}),
         **request.dates,
     }
 
@@ -125,6 +170,8 @@ def _plan_uris(source: DataSource, request: PredictRequest) -> Uris:
         if start is not None or stop is not None:
             raise ConfigError(f"predict: {table.name} has no hours, so dates cannot be given")
         return EpochUris(table, source.columns, 1, uri_granularity=_BATCHES_PER_PART)
+    for key, hour in (("start_date", start), ("end_date", stop)):
+        table.period.require_start(f"predict: {key}", hour, table.name)
     chosen = [hour for hour in hours if (start is None or start <= hour) and (stop is None or hour < stop)]
     if not chosen:
         raise ConfigError(
@@ -144,16 +191,16 @@ def _write(
     snapshot_seconds: float,
     console: Console | None,
 ) -> int:
-    run, step = Run(learner, {}), PredictStep(learner)
+    run, step = Run(learner, {}), PredictStep(learner, is_exact=True)
     snapshot = result.restore()
     if snapshot is not None:
         run.next_uri, run.num_examples = snapshot.tree["next_uri"], snapshot.tree["num_examples"]
     with ExitStack() as stack:
-        signals = stack.enter_context(Signals(console))
+        signals = stack.enter_context(Signals())
         loader = stack.enter_context(Loader())
         progress = [] if console is None else [stack.enter_context(Progress(uris.count, console=console))]
         callbacks = [
-            _PartWriter(result, step, source, seed),
+            _PartWriter(result, step, source, seed, Measuring(own=learner.metrics)),
             MetricsLog(result, has_training=False),
             *progress,
             signals,
@@ -177,15 +224,16 @@ class _PartWriter(Callback):
     step: PredictStep
     source: DataSource
     seed: int
+    how: Measuring
     _file: PredictionFile | None = None
 
     def on_uri_begin(self, run: Run) -> None:
         assert run.uri is not None
         # Each part must be the same whichever parts this process wrote before it.
         seeds.set_seed(seeds.derive(self.seed, "prediction", run.uri.hour or run.uri.number))
-        name = file_hour(run.uri.hour) if run.uri.hour is not None else f"{run.uri.number:06d}"
+        name = file_hour(run.uri.hour, self.source.period) if run.uri.hour is not None else f"{run.uri.number:06d}"
         columns = {column: self.source.column(column) for column in [*self.source.targets, *self.source.keys]}
-        self._file = PredictionFile(self.result, f"{FOLDER}/{name}.parquet", columns)
+        self._file = PredictionFile(self.result, f"{FOLDER}/{name}.parquet", columns, how=self.how)
 
     def on_batch_end(self, run: Run) -> None:
         assert self._file is not None

@@ -4,6 +4,7 @@ request ─▶ config ─▶ tables (inputs, plan) ─▶ build(params) ─▶ d
 └────── a mistake up to here leaves nothing behind ───────┘
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +19,6 @@ from rich.console import Console
 
 from samovar import seeds
 from samovar.callbacks import (
-    FinalEvaluation,
-    LaggedEvaluation,
     MetricsLog,
     NanGuard,
     PolicyClock,
@@ -31,21 +30,34 @@ from samovar.callbacks import (
     TimingLog,
     TtlFilter,
 )
+from samovar.callbacks.evaluation import Every, LaggedEvaluation, TableEvaluation
+from samovar.callbacks.schedule import Countdown, RateFactor
 from samovar.callbacks.stopping import STOP_FILE
+from samovar.callbacks.watching import BestEpoch, MetricPlateau, MetricStop
 from samovar.config import flatten
-from samovar.errors import Stopped
+from samovar.embeddings.vectors import vectors_source
+from samovar.errors import ConfigError, Stopped, StoreError
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory
 from samovar.runner import Callback, Loader, MinibatchWorkerPool, Run, Runner, Uri
+from samovar.runner.compiled import compile_for_all_shapes
+from samovar.runner.device import choose_device, place_learner
+from samovar.runner.scaling import scale_inputs
+from samovar.runner.step import StepOptions
 from samovar.store import LocalStore
 from samovar.tables import open_table
+from samovar.training.core_watch import CoreWatch
 from samovar.training.drift import EarlierRun, check_defaults, find_earlier_run
 from samovar.training.inputs import TableOpener
+from samovar.training.parts import freeze
 from samovar.training.plan import LoopPlan, TrainingData, is_following, open_training_data, plan_loop
 from samovar.training.request import Request, make_effective_config
-from samovar.training.schema import Config, load_config
+from samovar.training.schema import Config, OfflineConfig, StoppingOptions, load_config
 from samovar.training.script import Built, Script, build, forbid_exit
+from samovar.training.uris import EpochUris
+from samovar.training.warm_start import INIT_KEYS, start_model, start_sources
 
 MODEL_KIND = "model"
+_log = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _PATIENCE_SECONDS = 60.0
 _CHECKS_PER_PATIENCE = 10
@@ -53,25 +65,37 @@ _CHECKS_PER_PATIENCE = 10
 
 @dataclass(frozen=True)
 class TrainResult:
+    """A model that is trained.
+
+    Attributes:
+        directory: Its result directory.
+        was_finished: Whether there was nothing to do.
+        notes: What a user should look at.
+    """
+
     directory: Path
     was_finished: bool
-    """Whether there was nothing to do."""
     notes: Sequence[str] = field(default_factory=list)
 
 
-def train(request: Request, console: Console | None = None) -> TrainResult:
+def run_training(request: Request, console: Console | None = None) -> TrainResult:
     """Start a training run, or resume it from its newest snapshot.
 
     Args:
         request: Config, script and directory; see `make_request`.
-        console: Where to show notes and progress. None: nowhere.
+        console: Where to show progress. None: nowhere.
 
     Returns:
-        The directory of the finished model.
+        The directory of the finished model, and what the user should know.
 
     Raises:
         Stopped: A signal or a stop file ended the run. Call `train` again to resume it.
         UserError: The config, the script or the tables cannot be used, or the directory belongs to another config.
+
+    Example:
+        >>> done = run_training(make_request("online.json", "model.py", out="models/click_3"))
+        >>> str(done.directory), done.was_finished
+        ('models/click_3', False)
     """
     directory = ResultDirectory(LocalStore(request.out, request.disk))
     effective = make_effective_config(request.tree, request.folder, request.out, directory)
@@ -79,23 +103,31 @@ def train(request: Request, console: Console | None = None) -> TrainResult:
     if directory.is_finished:
         sources = _current_sources(directory, effective)
         finished = ResultPlan(MODEL_KIND, effective, request.script.source, request.script.contents, sources)
-        return TrainResult(request.out, True, begin(directory, finished).notes)
+        return TrainResult(request.out, True, report(begin(directory, finished).notes))
+    choose_device(config.device)
     data = open_training_data(config, TableOpener(request.folder, request.replayed or directory, is_following(config)))
     plan = _plan_result(request, effective, data, directory)
-    ready = None
-    if not directory.is_created:  # find every mistake before the directory is created
+    ready, is_new = None, not directory.is_created
+    if is_new:  # find every mistake before the directory is created
         ready = _build(request, config, find_earlier_run(plan, request.out, request.replayed))
         plan_loop(data, ready.built.learner, lambda: None)  # checks the columns that the model asks for
     assert config.num_threads is not None
     torch.set_num_threads(config.num_threads)  # `begin` compares them with those of the first start
     with begin(directory, plan, accept_script=request.accept_script) as result:
         if result.is_finished:
-            return TrainResult(request.out, True, result.notes)
+            return TrainResult(request.out, True, report(result.notes))
         ready = ready or _build(request, config, EarlierRun.of(directory))
         result.notes += ready.notes
         with forbid_exit(request.script.path, "code used in training"):
-            _Session(result, data, ready.built, request.out, console).run()
+            _Session(result, data, ready.built, request, is_new, console).run()
         return TrainResult(request.out, False, result.notes)
+
+
+def report(notes: Sequence[str]) -> Sequence[str]:
+    """Log what the user should know."""
+    for note in notes:
+        _log.warning(note)
+    return notes
 
 
 def build_learner(config: Config, script: Script) -> Built:
@@ -103,7 +135,28 @@ def build_learner(config: Config, script: Script) -> Built:
     assert config.num_threads is not None
     torch.set_num_threads(config.num_threads)
     seeds.set_seed(config.seed)
-    return build(script, config.model)
+    built = build(script, config.model)
+    freeze(built.learner.model, config.frozen)
+    compile_for_all_shapes(built.learner.model)
+    if config.plateau is not None:
+        _add_rate_factor(built)
+    return built
+
+
+def step_options(config: Config) -> StepOptions:
+    """How the config wants steps to be computed."""
+    return StepOptions(config.step_minibatches, config.clip_norm, config.precision, config.compile)
+
+
+def _add_rate_factor(built: Built) -> None:
+    """Give the learner the policy by which `plateau` lowers the rate."""
+    if "lr_factor" in built.learner.policies:
+        raise ConfigError("plateau: the script has a policy 'lr_factor' of its own. Remove one of them")
+    built.learner.policies = {**built.learner.policies, "lr_factor": RateFactor()}
+
+
+def _countdown(options: StoppingOptions) -> Countdown:
+    return Countdown(options.patience, with_restarts=False, least=options.min_progress)
 
 
 @dataclass(frozen=True)
@@ -122,8 +175,7 @@ def _plan_result(
     request: Request, effective: Mapping[str, Any], data: TrainingData, directory: ResultDirectory
 ) -> ResultPlan:
     sources = [link for source in (data.train, *data.evaluations) for link in source.lineage]
-    if data.config.init_from is not None:
-        sources.append(_initial_model(data.config.init_from, directory))
+    sources += start_sources(data.config, directory.lineage.sources if directory.is_created else ())
     return ResultPlan(
         MODEL_KIND,
         effective,
@@ -132,15 +184,6 @@ def _plan_result(
         sources,
         code_folder=request.script.path.parent,
     )
-
-
-def _initial_model(path: str, directory: ResultDirectory) -> Source:
-    """The link to `init_from`. A directory that was started has its own copy, so the model itself may be gone."""
-    recorded = directory.lineage.sources if directory.is_created else ()
-    known = next((source for source in recorded if source.key == "init_from"), None)
-    if known is not None and known.path == path and not Path(path).exists():
-        return known
-    return open_directory(path).as_source("init_from")
 
 
 def _current_sources(directory: ResultDirectory, effective: Mapping[str, Any]) -> list[Source]:
@@ -152,9 +195,14 @@ def _current_sources(directory: ResultDirectory, effective: Mapping[str, Any]) -
         if path == source.path and not Path(path).exists():
             sources.append(source)
         elif path is not None:
-            source_id = open_directory(path).id if source.key == "init_from" else open_table(path).id
-            sources.append(replace(source, path=path, id=source_id))
+            sources.append(replace(source, path=path, id=_current_id(source, path)))
     return sources
+
+
+def _current_id(source: Source, path: str) -> str:
+    if source.is_raw:
+        return vectors_source(source.key, path).id
+    return open_directory(path).id if source.key in INIT_KEYS else open_table(path).id
 
 
 @dataclass
@@ -164,42 +212,61 @@ class _Session:
     result: OpenResult
     data: TrainingData
     built: Built
-    folder: Path
+    request: Request
+    is_new: bool
+    """Whether this process created the directory."""
     console: Console | None
 
     def run(self) -> None:
-        """Run until the model is finished, or raise `Stopped`."""
+        """Run until the model is finished, or raise `Stopped`. A run that fails before its first step is forgotten."""
+        run = Run(self.built.learner)
+        try:
+            self._run(run)
+        except Exception as error:
+            if self.is_new and run.num_batches == 0 and not isinstance(error, Stopped | StoreError):
+                self.result.forget()
+            raise
+
+    def _run(self, run: Run) -> None:
         config, learner = self.data.config, self.built.learner
         self.result.write_params(self.built.ledger.to_dict())
         assert config.num_threads is not None
         torch.set_num_threads(config.num_threads)  # the script may have changed them
         seeds.set_seed(seeds.derive(config.seed, "run"))  # `build` may have drawn any number of times
         with ExitStack() as stack:
-            signals = stack.enter_context(Signals(self.console))
+            signals = stack.enter_context(Signals())
             snapshotter = Snapshotter(self.result, config.snapshotter.frequency)
-            pool = MinibatchWorkerPool(learner)
-            run = Run(learner, pool.settings.policies)
             plan = plan_loop(self.data, learner, self._make_wait(run, snapshotter, signals))
+            scale_inputs(learner.model, plan.signature.inputs)
+            place_learner(learner, choose_device(config.device))
+            pool = MinibatchWorkerPool(learner, step_options(config))
+            run.policies = dict(pool.settings.policies)
             run.callbacks = self._make_callbacks(stack, plan, snapshotter, signals)
+            self.result.write_signature(plan.signature.to_bytes())
             self._restore(run)
-            self._print_notes([*self.result.notes, *plan.notes])
+            report([*self.result.notes, *plan.notes])
             loader = stack.enter_context(Loader())
             stack.enter_context(self._watch(loader, run.callbacks))
             try:
-                Runner(pool, loader, run.callbacks).run(run, plan.uris)
+                watched = CoreWatch(pool, config.num_threads, _log.warning)
+                Runner(watched, loader, run.callbacks).run(run, plan.uris)
             except Stopped:
-                StopFile(self.folder).remove()
+                StopFile(self.request.out).remove()
                 raise
             self.result.finish(run.state_dict(is_final=True), run.position)
 
     def _restore(self, run: Run) -> None:
         snapshot = self.result.restore()
-        init_from = self.data.config.init_from
+        config = self.data.config
         if snapshot is not None:
             run.load_state_dict(snapshot.tree, with_settings=not self.result.is_code_new_at(snapshot.position))
-        elif init_from is not None:
-            run.load_model(open_directory(init_from).load_model().tree)
-            # From now on the initial model is not needed: it may train further, or be removed.
+        elif config.init_from is not None or config.pretrained:
+            start = start_model(run, config)
+            if start is not None:
+                self.result.write_start(start.to_bytes())
+                for line in start.lines():
+                    _log.info(line)
+            # From now on the initial model and the files are not needed: they may change, or be removed.
             self.result.save(run.state_dict(), run.position)
 
     def _make_callbacks(
@@ -214,14 +281,17 @@ class _Session:
             TtlFilter(config.ttl_filter.frequency),
             *self._make_evaluation(stack, plan, snapshotter),
             *self.built.learner.callbacks,
+            *self.request.callbacks,
             MetricsLog(self.result),
             TensorBoard(self.result),
             TimingLog(self.result),
             *progress,
             PolicyClock(),
             NanGuard(),
-            StopFile(self.folder),
+            *self._make_rules(plan),
+            StopFile(self.request.out),
             signals,
+            *self._make_best(plan),
             snapshotter,
         ]
 
@@ -230,14 +300,39 @@ class _Session:
         if not plan.jobs:
             return []
         if not plan.is_lagged:
-            return [FinalEvaluation(self.result, plan.jobs, seed, before=snapshotter.save)]
+            every, uris = Every(**self._offline.evaluation.every.model_dump()), plan.uris
+            assert isinstance(uris, EpochUris)
+            return [TableEvaluation(self.result, plan.jobs, seed, every, uris.uris_per_epoch, snapshotter.save)]
         evaluation = LaggedEvaluation(self.result, plan.jobs, seed)
         stack.callback(evaluation.close)
         return [evaluation]
 
+    @property
+    def _offline(self) -> OfflineConfig:
+        assert isinstance(self.data.config, OfflineConfig)
+        return self.data.config
+
+    def _make_rules(self, plan: LoopPlan) -> list[Callback]:
+        """What follows from the metrics of evaluations."""
+        config, rules = self.data.config, list[Callback]()
+        if config.plateau is not None:
+            rate = self.built.learner.policies["lr_factor"]
+            assert isinstance(rate, RateFactor)
+            countdown = _countdown(config.plateau)
+            rules.append(MetricPlateau(plan.watched["plateau"], countdown, rate, config.plateau.factor))
+        if config.stopping is not None:
+            rules.append(MetricStop(plan.watched["stopping"], _countdown(config.stopping)))
+        return rules
+
+    def _make_best(self, plan: LoopPlan) -> list[Callback]:
+        if plan.is_lagged or not plan.jobs:
+            return []
+        metric = plan.watched.get("evaluation.best", plan.watched.get("stopping"))
+        return [BestEpoch(self.result, [job.name for job in plan.jobs], metric, plan.uris.count)]
+
     def _make_wait(self, run: Run, snapshotter: Snapshotter, signals: Signals) -> Callable[[], None]:
         """What to do while the next hour is missing: save, so that others can use the model, then poll for a second."""
-        stop_file = self.folder / STOP_FILE
+        stop_file = self.request.out / STOP_FILE
 
         def wait() -> None:
             if run.next_uri > 0:
@@ -255,12 +350,7 @@ class _Session:
         def loaders() -> list[Loader]:
             return [loader, *(other for each in evaluations for other in each.loaders)]
 
-        return ReaderWatch(loaders, lambda text: self._print_notes([text]))
-
-    def _print_notes(self, notes: list[str]) -> None:
-        if self.console is not None:
-            for note in notes:
-                self.console.print(note, markup=False)
+        return ReaderWatch(loaders, _log.warning)
 
 
 class ReaderWatch:
