@@ -6,13 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.tables.making import make_table
 from torch import nn
 
-from samovar import EarlyStopping, Policy, TorchModel, set_seed, train_model
+from samovar import Callback, EarlyStopping, Policy, TorchModel, set_seed, train_model
 from samovar.errors import BadInput, Conflict
 from samovar.functional.batch_iter import Infinite, sample
+from samovar.policies import Exponential
 from samovar.results import open_directory
+from samovar.results.artifacts import METRICS_LOG, read_log
 from samovar.results.event_file import read_scalars
+from samovar.runner import Run
+from samovar.store import LocalStore
 
 ROWS = [(row, row.sum(keepdims=True)) for row in np.sin(np.arange(60, dtype=np.float32)).reshape(20, 3)]
 
@@ -90,6 +95,22 @@ def test_a_value_that_is_not_a_number_is_passed_on() -> None:
     assert seen == [("soft", 2.0)] * 3
 
 
+def test_a_policy_by_step_moves_within_epochs_and_continues(quick_path: Path) -> None:
+    def run(path: Path, n_epochs: int) -> list[float]:
+        seen: list[float] = []
+
+        class Model(TorchModel):
+            def do_train_step(self, *inputs: Any, lr: float, **policies: Any) -> float:
+                seen.append(lr)
+                return super().do_train_step(*inputs, lr=lr)
+
+        model = Model(nn.Linear(3, 1), nn.Identity(), nn.MSELoss())
+        train_model(model, make_batches(), n_epochs, Exponential(8, 0.5, unit="step"), checkpoints_path=path)
+        return seen
+
+    assert run(quick_path / "cut", 1) + run(quick_path / "cut", 2) == [8, 4, 2, 1, 0.5, 0.25]
+
+
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(BadInput, match="model must be a TorchModel, got Linear"):
         train_model(nn.Linear(1, 1), make_batches(), 1, 1e-2)  # type: ignore[arg-type]  # that is the mistake
@@ -148,3 +169,58 @@ def test_modules_that_the_user_froze_stay_frozen() -> None:
     assert not norm.training
     assert before is not None
     assert torch.equal(before, norm.running_mean)  # type: ignore[arg-type]  # it has one
+
+
+class Recorder(Callback):
+    """Sees the metrics of `validate`, adds its own, and remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def on_uri_end(self, run: Run) -> None:
+        self.seen.append(run.metrics["given"])
+        run.metrics["doubled"] = 2 * run.metrics["given"]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.seen = list(state["seen"])
+
+
+def test_callbacks_come_between_validation_and_logs_and_resume_with_their_state(quick_path: Path) -> None:
+    for n_epochs in (2, 4):
+        recorder, values = Recorder(), iter([7.0, 8.0])
+        train_model(
+            make_model(),
+            make_batches(),
+            n_epochs,
+            1e-2,
+            checkpoints_path=quick_path,
+            validate=lambda values=values: {"given": next(values)},  # type: ignore[misc]  # binds it now
+            callbacks=[recorder],
+        )
+    assert recorder.seen == [7.0, 8.0, 7.0, 8.0]
+    lines = read_log(open_directory(quick_path).store, METRICS_LOG)
+    assert [line["metrics"]["doubled"] for line in lines] == [14.0, 16.0, 14.0, 16.0]
+    with pytest.raises(Conflict, match="has the callback 'Recorder'"):
+        train_model(make_model(), make_batches(), 5, 1e-2, checkpoints_path=quick_path)
+
+
+def test_a_table_is_a_batch_iter_of_records(quick_path: Path) -> None:
+    table = make_table(LocalStore(quick_path), 6).select(["price", "factors"])
+    sizes = []
+
+    class OnRecords(TorchModel):
+        def do_train_step(self, *inputs: Any, lr: float) -> float:
+            (record,) = inputs
+            return super().do_train_step(record["factors"], record["price"][:, None], lr=lr)
+
+    class Sizes(Callback):
+        def on_batch_end(self, run: Run) -> None:
+            assert run.record is not None
+            sizes.append(run.record.num_examples)
+
+    model = OnRecords(nn.Linear(2, 1), nn.Identity(), nn.MSELoss())
+    train_model(model, table, 2, 1e-2, callbacks=[Sizes()])
+    assert sizes == [5, 300] * 6

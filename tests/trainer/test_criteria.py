@@ -17,17 +17,48 @@ def make(targets: Any, **given: Any) -> MixedCriterion:
     return MixedCriterion(ArrayDataset(np.zeros((len(targets), 1)), targets), **given)
 
 
-def test_kinds_and_scales_are_found_in_the_first_thousand_examples() -> None:
-    targets = np.zeros((1500, 3))
-    targets[:, 0] = np.arange(1500) % 2 * 4 + 1
+def test_kinds_and_scales_of_arrays_are_found_in_all_targets() -> None:
+    targets = np.zeros((1500, 4))
+    targets[:, 0] = np.arange(1500) // 750 * 4 + 1  # sorted: its head is unlike the rest
     targets[:, 1] = np.arange(1500) % 2
-    targets[1200:, 1] = 7  # too late to be seen
+    targets[1499, 1] = 7
     targets[:, 2] = 5
+    targets[:, 3] = np.arange(1500) % 2
     columns = make(targets).columns
     assert columns is not None
-    assert columns.kinds == (1, 0, 1)
-    assert columns.means == (3, 0, 5)
-    assert columns.stds == (2, 1, 1)
+    assert columns.kinds == (1, 1, 1, 0)
+    assert columns.means[0] == 3
+    assert columns.means[2:] == (5, 0)
+    assert columns.stds[0] == 2
+    assert columns.stds[2:] == (1, 1)
+    late = make(np.repeat([0, 1, 2, 3], 1000)).columns
+    assert late is not None
+    assert late.kinds == (4,)
+
+
+class Sorted(torch.utils.data.Dataset[Any]):
+    """Examples in the order of their targets, made one by one."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return 5000
+
+    def __getitem__(self, index: int) -> Any:
+        self.read.append(index)
+        return torch.zeros(1), torch.tensor([float(index)])
+
+
+def test_scales_of_a_data_set_are_found_in_a_sample_of_all_of_it() -> None:
+    first, second = Sorted(), Sorted()
+    columns = MixedCriterion(first).columns
+    assert columns is not None
+    assert columns.means[0] == pytest.approx(2500, rel=0.05)
+    assert columns.stds[0] == pytest.approx(5000 / 12**0.5, rel=0.05)
+    assert len(first.read) == len(set(first.read)) == 1000
+    MixedCriterion(second)
+    assert first.read == second.read
 
 
 def test_mixed_columns_have_their_own_losses() -> None:
@@ -58,6 +89,11 @@ def test_weights_multiply_the_loss_once() -> None:
         BadInput, match=r"weights must have one number per example or per output, got the shape \[2, 3\]"
     ):
         criterion(output, target, weights=torch.ones(2, 3))
+
+
+def test_negative_weights_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"weights must not be negative, got -0\.5"):
+        MixedCriterion(regression_flags=[1])(torch.zeros(2, 1), torch.ones(2, 1), weights=torch.tensor([1.0, -0.5]))
 
 
 def test_integers_are_classes_and_a_vector_of_weights_weighs_them() -> None:

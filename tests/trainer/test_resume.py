@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from samovar import EarlyStopping, Policy, PytorchTrainer, TorchModel, set_seed, train_model
+from samovar import Callback, EarlyStopping, Policy, PytorchTrainer, TorchModel, set_seed, train_model
 from samovar.functional.batch_iter import Infinite, sample
 from samovar.policies import DecreasingOnPlateau
 from samovar.results import open_directory, snapshot
 from samovar.results.event_file import read_scalars
+from samovar.runner import Run
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -74,13 +76,64 @@ class Noisy(torch.utils.data.Dataset[Any]):
         return x + torch.randn(3) * 0.1 + np.random.rand() * 0.1, x.sum()[None]
 
 
+class Smooth(Callback):
+    """A callback with a state, whose number is logged."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def on_uri_end(self, run: Run) -> None:
+        self.value = 0.9 * self.value + (run.mean_loss or 0.0)
+        run.metrics["smooth"] = self.value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.value = state["value"]
+
+
+class BestNets(Smooth):
+    """Called like one of the trainer's own."""
+
+
 def train_trainer(folder: str, place: str | None) -> None:
     os.chdir(folder)
     torch.set_num_threads(1)
     set_seed(os.getpid())  # each process draws others; the snapshot decides
     trainer = PytorchTrainer(Net, [place], device="cpu")
     options: dict[str, Any] = {"n_epochs": 8, "n_best_nets": 2, "batch_size": 8, "patience": 6, "verbose": False}
-    trainer.train(Noisy(), "m", seed=5, resume=True, snapshot_seconds=0, **options)
+    callbacks = [Smooth(), BestNets()]
+    trainer.train(Noisy(), "m", seed=5, resume=True, snapshot_seconds=0, callbacks=callbacks, **options)
+
+
+class KillIn(Callback):
+    """Kills in training, or between validation and the snapshot: the net for tables is not the test's own."""
+
+    def __init__(self, place: str | None) -> None:
+        self.calls = arm(place)
+
+    def on_batch_end(self, run: Run) -> None:
+        self.calls[0]()
+
+    def on_uri_end(self, run: Run) -> None:
+        for _ in range(2):
+            self.calls[1]()
+
+
+def fit_table(folder: str, place: str | None) -> None:
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    set_seed(os.getpid())  # each process draws others; the snapshot decides
+    index = np.arange(300)
+    frame = pd.DataFrame({"a": np.sin(index), "b": index % 7, "c": np.array(["x", "y", None])[index % 3]})
+    frame.loc[::5, "a"] = np.nan
+    frame["y"] = frame["a"].fillna(0) * frame["b"] + index % 3
+    options: dict[str, Any] = {"n_epochs": 8, "n_best_nets": 2, "batch_size": 64, "verbose": False}
+    callbacks = [Smooth(), KillIn(place)]
+    trainer = PytorchTrainer(fast=True, device="cpu")
+    trainer.fit(frame, "y", name="m", seed=5, resume=True, snapshot_seconds=0, callbacks=callbacks, **options)
+    np.save("predictions.npy", trainer.predict(frame))
 
 
 class Stop(Policy):
@@ -105,7 +158,7 @@ def train_functional(folder: str, place: str | None) -> None:
         return float(model.do_inf_step(data[:2]).mean())
 
     lr = DecreasingOnPlateau(1e-2, 0.5, 0)
-    train_model(model, batches, 9, lr, "logs", "checkpoints", validate, stop=Stop())
+    train_model(model, batches, 9, lr, "logs", "checkpoints", validate, stop=Stop(), callbacks=[Smooth()])
 
 
 def run(target: Callable[[str, str | None], None], folder: Path, place: str | None) -> int | None:
@@ -121,7 +174,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
     found = {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and ("model" in path.parts or path.suffix in (".pt", ".png") or path.name == "metrics.jsonl")
+        if path.is_file()
+        and ("model" in path.parts or path.suffix in (".pt", ".png", ".npy") or path.name == "metrics.jsonl")
     }
     events = {
         str(path.relative_to(folder)): repr(list(read_scalars(path.read_bytes()))).encode()
@@ -130,7 +184,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return found | events
 
 
-@pytest.mark.parametrize("target", [train_trainer, train_functional])
+@pytest.mark.parametrize("target", [train_trainer, fit_table, train_functional])
 def test_a_killed_run_ends_with_the_bits_of_a_straight_one(
     quick_path: Path, target: Callable[[str, str | None], None]
 ) -> None:
@@ -138,6 +192,7 @@ def test_a_killed_run_ends_with_the_bits_of_a_straight_one(
     expected = files_of(quick_path / "straight")
     assert any(name.endswith("model/arrays.safetensors") for name in expected)
     assert any(name.endswith(".tfevents") for name in expected)
+    assert any(b'"smooth"' in data for name, data in expected.items() if name.endswith("metrics.jsonl"))
     for place in PLACES:
         folder = quick_path / place
         assert run(target, folder, place) == -signal.SIGKILL

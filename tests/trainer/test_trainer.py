@@ -1,5 +1,6 @@
 """PytorchTrainer as a user sees it."""
 
+import json
 import os
 import random
 import subprocess
@@ -17,15 +18,22 @@ from safetensors import safe_open
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from samovar import PytorchTrainer
+from samovar import Callback, EarlyStopping, PytorchTrainer
 from samovar.data import ArrayDataset
-from samovar.errors import BadInput, Conflict, Diverged, NotAResult
+from samovar.errors import BadInput, Conflict, Diverged, NotAResult, Stopped, UnknownColumn
+from samovar.runner import Run
 
 QUIET: dict[str, Any] = {"verbose": False, "n_epochs": 3, "seed": 1}
 
 
 def build(num_inputs: int = 3, num_outputs: int = 1) -> nn.Module:
     return nn.Sequential(nn.Linear(num_inputs, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, num_outputs))
+
+
+def build_nan() -> nn.Module:
+    net = nn.Linear(3, 1)
+    nn.init.constant_(net.bias, torch.nan)
+    return net
 
 
 def make_data(count: int = 80) -> tuple[Any, Any]:
@@ -52,15 +60,20 @@ def test_train_load_and_predict_in_four_lines(folder: Path, capsys: pytest.Captu
     predictions = model.predict_dataset(dataset)
     assert predictions.shape == (80, 1)
     printed = capsys.readouterr()
-    assert "best net" in printed.out
-    assert "epoch 1 of 10: train" in printed.err
+    assert printed.out == ""
+    assert printed.err.startswith("epoch 0 (9 left): train")
+    assert "best net" in printed.err
     assert (folder / "model_name/0/logs/learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_net_file_holds_weights_and_loads_on_the_class_and_on_an_instance(trained: PytorchTrainer) -> None:
     x, _ = make_data()
     with safe_open("m.pt", "pt") as file:
-        assert sorted(file.keys()) == [f"weights/{n}.{kind}" for n in (0, 3) for kind in ("bias", "weight")]
+        weights = [f"weights/{n}.{kind}" for n in (0, 3) for kind in ("bias", "weight")]
+        assert sorted(file.keys()) == [
+            *(f"scales/scales/0/{name}" for name in ("high", "low", "mean", "std")),
+            *weights,
+        ]
     expected = trained.predict(x)
     fresh = PytorchTrainer.load("m", net_builder=build, device="cpu")
     other = PytorchTrainer(build, {"num_inputs": 3}, device="cpu")
@@ -74,8 +87,12 @@ def test_frames_and_arrays_train_the_same_net(trained: PytorchTrainer) -> None:
     frame = pd.DataFrame(x, columns=list("abc"))
     other = PytorchTrainer(build, [3], device="cpu").fit(frame, pd.DataFrame(y), name="other", **QUIET)
     np.testing.assert_array_equal(other.predict(frame), trained.predict(x))
-    with pytest.raises(BadInput, match="column 'd' must hold numbers, got"):
+    np.testing.assert_array_equal(other.predict(frame[["c", "a", "b"]]), trained.predict(x))
+    np.testing.assert_array_equal(other.predict(x), trained.predict(x))
+    with pytest.raises(UnknownColumn, match=r"trained without a column 'd'; drop it"):
         other.predict(frame.assign(d="text"))
+    with pytest.raises(UnknownColumn, match=r"the rows have no column 'c'"):
+        other.predict(frame[["a", "b"]])
 
 
 def test_prediction_needs_no_targets(trained: PytorchTrainer) -> None:
@@ -180,6 +197,67 @@ def test_a_criterion_and_an_optimizer_of_ones_own_are_used() -> None:
     np.testing.assert_array_equal(loaded.predict(make_data()[0]), trainer.predict(make_data()[0]))
 
 
+class Seen(Callback):
+    """Records the moments of a run and what it saw at them."""
+
+    def __init__(self) -> None:
+        self.moments: list[str] = []
+
+    def on_run_begin(self, run: Run) -> None:
+        self.moments.append("begin")
+
+    def on_uri_end(self, run: Run) -> None:
+        assert run.uri is not None
+        (measured,) = run.metrics["evaluation"]
+        run.metrics["half"] = measured["loss"] / 2
+        self.moments.append(f"epoch {run.uri.epoch}, net saved {Path('m.pt').exists()}")
+
+    def on_run_end(self, run: Run) -> None:
+        self.moments.append("end")
+
+
+def test_callbacks_see_the_validation_loss_and_log_numbers(folder: Path) -> None:
+    seen, after = Seen(), []
+    options = {**QUIET, "n_epochs": 2, "patience": 5, "callbacks": [seen]}
+    trainer = PytorchTrainer(build, device="cpu")
+    report = trainer.train(
+        ArrayDataset(*make_data()), "m", epoch_hook=lambda _: after.append(len(seen.moments)), **options
+    )
+    assert seen.moments == ["begin", "epoch 0, net saved True", "epoch 1, net saved True", "end"]
+    assert after == [2, 3]  # the hook comes after them
+    lines = [json.loads(line) for line in (folder / "m/0/logs/metrics.jsonl").read_text().splitlines()]
+    halves = [line["metrics"]["half"] for line in lines if line["kind"] == "train"]
+    assert halves == [row["valid_loss"] / 2 for row in report.history]
+
+
+def test_a_callback_ends_or_stops_a_training(folder: Path) -> None:
+    class End(Callback):
+        def on_uri_end(self, run: Run) -> None:
+            raise EarlyStopping("good enough")
+
+    class Stop(Callback):
+        def on_uri_end(self, run: Run) -> None:
+            run.stop("enough for today")
+
+    data, options = ArrayDataset(*make_data()), {**QUIET, "patience": 5}
+    trainer = PytorchTrainer(build, device="cpu")
+    report = trainer.train(data, "ended", callbacks=[End()], **options)
+    assert (len(report.history), report.end_reason) == (1, "good enough")
+    with pytest.raises(Stopped, match="enough for today"):
+        trainer.train(data, "stopped", callbacks=[Stop()], **options)
+    trainer = PytorchTrainer(build, device="cpu")
+    assert len(trainer.train(data, "stopped", resume=True, **options).history) == 3
+
+
+def test_what_is_no_list_of_callbacks_is_refused(folder: Path) -> None:
+    trainer, data = PytorchTrainer(build, device="cpu"), ArrayDataset(*make_data())
+    wrong: Any
+    for wrong, got in ((Seen(), "one Seen"), (Seen, "the class Seen"), ([Seen], "the class Seen"), ([3], "one int")):
+        with pytest.raises(BadInput, match=f"callbacks must be a list of samovar.Callback objects, got {got}"):
+            trainer.train(data, "m", callbacks=wrong, **QUIET)
+    assert not (folder / "m").exists()
+
+
 def test_resuming_with_other_arguments_is_refused() -> None:
     trainer = PytorchTrainer(build, device="cpu")
 
@@ -232,7 +310,7 @@ NINE = TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1))
         (NINE, {"batch_size": 0}, "batch_size must be .* got 0"),
         (NINE, {"n_workers": -1}, "n_workers must be .* got -1"),
         (NINE, {"learning_rate": "a"}, "learning_rate must be a number above 0, got 'a'"),
-        (NINE, {"train_prop": "a"}, "train_prop must be a number above 0, got 'a'"),
+        (NINE, {"train_prop": "a"}, "train_prop must be between 0 and 1, both excluded, got 'a'"),
         (NINE, {"clip_norm": 0}, "clip_norm must be a number above 0, got 0"),
         (NINE, {"criterion": "mse"}, "criterion must be 'auto', a class or an object, got 'mse'"),
         (NINE, {"criterion": nn.MSELoss}, "MSELoss must have __call__"),
@@ -282,13 +360,13 @@ def test_files_and_devices_that_do_not_fit_are_refused(trained: PytorchTrainer, 
     if not torch.cuda.is_available():
         with pytest.raises(BadInput, match="device='auto'"):
             PytorchTrainer(build, device="cuda")
-    with pytest.raises(BadInput, match="call train or load"):
+    with pytest.raises(BadInput, match="call train, fit or load"):
         PytorchTrainer(build).predict(np.zeros((1, 3)))
 
 
 def test_a_training_without_a_finite_loss_is_refused() -> None:
     with pytest.raises(Diverged, match="not finite in any epoch"):
-        PytorchTrainer(build, device="cpu").fit(np.full((40, 3), np.nan), np.ones((40, 1)) * np.pi, name="m", **QUIET)
+        PytorchTrainer(build_nan, device="cpu").fit(*make_data(), name="m", **QUIET)
 
 
 def test_no_training_or_prediction_switches_the_state_of_the_users_data_set() -> None:
@@ -402,4 +480,4 @@ def test_on_a_terminal_there_is_a_progress_bar(folder: Path) -> None:
     text = b"".join(parts).decode()
     assert "examples/s" in text
     assert "loss" in text
-    assert "epoch 3 of 3" in text
+    assert "epoch 2 (0 left)" in text

@@ -364,6 +364,7 @@ class Threads(Transform):
         self.n_workers = n_workers
 
     def apply(self, items: Iterable[Item]) -> Generator[Item, None, None]:
+        """Apply the function to items in threads, in order."""
         waiting: deque[Future[Item]] = deque()
         executor = self._open_executor()
         try:

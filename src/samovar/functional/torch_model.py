@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from samovar.errors import BadInput
+from samovar.runner.device import choose_device
 
 
 class TorchModel:
@@ -16,15 +17,24 @@ class TorchModel:
     `train_model` calls `do_train_step` with each minibatch and the current value of every policy. Override it when one
     forward and one backward pass is not what you need, or to take more policies than `lr`.
 
+    `do_inf_step` predicts. To save and load the weights, use `model.architecture.state_dict()`; `train_model` keeps
+    everything in its checkpoints by itself.
+
     Args:
         architecture: The net. It gets all parts of a minibatch except the last, which is the target.
         activation: Turns the output of the net into a prediction, for example `nn.Softmax(-1)`.
         criterion: The loss, called as `criterion(output, target)`.
         optimizer: A class such as `torch.optim.Adam`, which is called with the parameters, or an optimizer object.
-        device: Where to move the model; by default it stays where it is.
+        device: Where to move the model: `"auto"` is CUDA if there is one. By default it stays where it is.
+
+    Attributes:
+        architecture: The net.
+        activation: As given.
+        criterion: As given.
+        optimizer: The optimizer object.
 
     Raises:
-        BadInput: `architecture` is not a `torch.nn.Module`.
+        BadInput: `architecture` is not a `torch.nn.Module`, or there is no such device.
 
     Example:
         A model, and one whose step takes another policy:
@@ -64,7 +74,7 @@ class TorchModel:
         if not isinstance(architecture, nn.Module):
             raise BadInput(f"architecture must be a torch.nn.Module, got {type(architecture).__name__}")
         if device is not None:
-            architecture.to(device)
+            architecture.to(choose_device(device))
         self.architecture = architecture
         self.activation = activation
         self.criterion = criterion
@@ -90,6 +100,18 @@ class TorchModel:
 
         Raises:
             BadInput: The minibatch has no target.
+
+        Example:
+            ```python
+            import torch
+            from torch import nn
+
+            import samovar
+
+            model = samovar.TorchModel(nn.Linear(3, 1), nn.Identity(), nn.MSELoss())
+            x = torch.randn(64, 3)
+            print(model.do_train_step(x, x.sum(1, keepdim=True), lr=0.1))
+            ```
         """
         if len(inputs) < 2:
             raise BadInput(f"a minibatch must have at least one input and a target, got {len(inputs)} parts")
@@ -113,6 +135,17 @@ class TorchModel:
 
         Returns:
             The activated output as a numpy array, or as a dict, list or tuple of them.
+
+        Example:
+            ```python
+            import numpy as np
+            from torch import nn
+
+            import samovar
+
+            model = samovar.TorchModel(nn.Linear(3, 2), nn.Softmax(-1), nn.CrossEntropyLoss())
+            print(model.do_inf_step(np.zeros((5, 3))).shape)
+            ```
         """
         modes = [(module, module.training) for module in self.architecture.modules()]
         self.architecture.eval()

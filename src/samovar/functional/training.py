@@ -1,6 +1,6 @@
 """`train_model`: a model with its own step, minibatches and policies, through the one loop."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,18 @@ from samovar.functional.event_log import EventLog
 from samovar.functional.torch_model import TorchModel
 from samovar.policies import Constant, Policy
 from samovar.runner import Callback, Learner, MinibatchRecord, Run, Stream, Uri
+from samovar.runner.schedules import start_step
 from samovar.runner.step import frozen
 from samovar.runner.stream import Minibatches
-from samovar.training.facade import Epochs, check_count, kept_config, open_facade, run_epochs
+from samovar.training.facade import (
+    Epochs,
+    check_callbacks,
+    check_count,
+    kept_config,
+    open_facade,
+    ours_first,
+    run_epochs,
+)
 
 Validate: TypeAlias = Callable[[], Mapping[str, Any]]
 
@@ -31,12 +40,14 @@ def train_model(
     validate: Validate | None = None,
     *,
     seed: int | None = None,
+    callbacks: Sequence[Callback] = (),
     **policies: Any,
 ) -> None:
     """Train a model, with policies that change values between epochs.
 
-    Each epoch goes through the minibatches of `batch_iter`, then calls `validate`, writes the logs, tells the policies
-    and saves a checkpoint. Training ends after `n_epochs`, or after the epoch in which a policy raises `EarlyStopping`.
+    Each epoch goes through the minibatches of `batch_iter`, then calls `validate` and `callbacks`, writes the logs,
+    tells the policies and saves a checkpoint. Training ends after `n_epochs`, or after the epoch in which a policy or a
+    callback raises `EarlyStopping`.
 
     With `checkpoints_path`, the same call resumes after a crash and gives the same weights, bit for bit, as a run that
     was never interrupted. After the last epoch, a call with a larger `n_epochs` continues. A run that ended early is
@@ -56,6 +67,9 @@ def train_model(
             model in evaluation mode; random numbers that it draws do not affect training.
         seed: The seed of the minibatches. By default it is drawn, and kept in `checkpoints_path`. Call
             `samovar.set_seed` before you build the model to fix its first weights too.
+        callbacks: `samovar.Callback` objects, for which a URI is an epoch. At its end they are called after `validate`,
+            whose metrics are in `run.metrics`, and before the logs, the policies and the checkpoint. Numbers that they
+            put into `run.metrics` are logged. Their state is in checkpoints: pass the same ones to resume.
         **policies: Further values for `do_train_step`, by name: policies with a `value`, numbers, or anything else,
             which is passed unchanged. A policy without a `value`, such as `LossStop`, only watches epochs.
 
@@ -102,6 +116,7 @@ def train_model(
     if seed is None:
         seed = kept_config(folder).get("seed") if folder is not None else None
     run_seed = seeds.draw_seed() if seed is None else seed
+    users = check_callbacks(callbacks)
 
     learner = Learner(model.architecture, model.optimizer, model.criterion, _predict(model))
     run = Run(learner, named_policies)
@@ -119,7 +134,9 @@ def train_model(
                 return
             writers.append(MetricsLog(result))
         step = ModelStep(model, named_policies)
-        run_epochs(run, step, epochs, [*validation, *writers, PolicyClock()], result, 0)
+        ordered = [*validation, *users, *writers, PolicyClock()]
+        run.callbacks = ours_first(ordered, users)
+        run_epochs(run, step, epochs, ordered, result, 0)
         if result is not None and run.end_reason is not None:
             result.finish(run.state_dict(), run.position)
 
@@ -148,7 +165,7 @@ class BatchStream(Stream):
 
 def _record(batch: Any, number: int) -> MinibatchRecord:
     parts = batch if isinstance(batch, list | tuple) else (batch,)
-    count = len(parts[0]) if hasattr(parts[0], "__len__") else 1
+    count = getattr(batch, "num_examples", None) or (len(parts[0]) if hasattr(parts[0], "__len__") else 1)
     return MinibatchRecord({str(place): part for place, part in enumerate(parts)}, num_examples=count, number=number)
 
 
@@ -164,6 +181,7 @@ class ModelStep:
             self._model.architecture.train()
 
     def run(self, record: MinibatchRecord) -> float:
+        start_step(self._policies.values())
         values = {name: each.value for name, each in self._policies.items() if hasattr(each, "value")}
         loss = self._model.do_train_step(*record.inputs.values(), **values)
         try:

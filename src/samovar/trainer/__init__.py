@@ -1,4 +1,4 @@
-"""PytorchTrainer: a data set, a net builder and one call. A facade over the one loop; knows no tables, recipes or
+"""PytorchTrainer: rows or a data set, and one call. A facade over the one loop; knows no tensor tables, recipes or
 command line."""
 
 from samovar.trainer.criteria import Criterion, MixedCriterion

@@ -1,38 +1,15 @@
-"""Criteria: the loss to train with, the loss to compare nets by, and predictions from raw outputs.
-
-What a target column means (a number, yes or no, one of several classes) is given, or found in examples.
-"""
+"""Criteria: the loss to train with, the loss to compare nets by, and predictions from raw outputs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
-from torch.utils.data import Dataset
 
-from samovar.data.batches import read_example
-from samovar.data.examples import Indices
 from samovar.errors import BadInput
+from samovar.trainer.targets import TargetColumns, TrainingSubset, find_columns, gather_targets
 
-NUM_SAMPLED = 1000
-"""How many of the first examples are read to find out what the columns mean."""
 _NO_LABEL = -(2**63)  # by default, torch ignores targets of -100
-
-
-@dataclass(frozen=True)
-class TargetColumns:
-    """What the columns of a target mean, one entry per column."""
-
-    kinds: tuple[int, ...]
-    """1: a number, 0: yes or no, 3 and more: one of that many classes."""
-    means: tuple[float, ...]
-    stds: tuple[float, ...]
-
-    @property
-    def num_outputs(self) -> int:
-        """How many outputs the net needs: one per column, or one per class."""
-        return sum(kind if kind > 2 else 1 for kind in self.kinds)
 
 
 class Criterion(Protocol):
@@ -43,6 +20,11 @@ class Criterion(Protocol):
 
     Example:
         ```python
+        import numpy as np
+        import torch
+        from samovar import PytorchTrainer
+
+
         class AbsoluteError:
             def __call__(self, output, target, weights=None, unscaled=False):
                 return (output - target).abs().mean()
@@ -51,7 +33,9 @@ class Criterion(Protocol):
                 return pred
 
 
-        trainer.train(dataset, criterion=AbsoluteError())
+        x = np.random.randn(100, 3)
+        trainer = PytorchTrainer(torch.nn.Linear, [3, 1])
+        trainer.fit(x, x.sum(1, keepdims=True), name="robust", n_epochs=2, criterion=AbsoluteError())
         ```
     """
 
@@ -62,7 +46,8 @@ class Criterion(Protocol):
             output: What the net returned.
             target: The targets of the data set.
             weights: The weights of the data set, if it has some.
-            unscaled: False for the loss to train with, True for the loss to compare nets by.
+            unscaled: False for the loss to train with, True for the loss to compare nets by. While training, the latter
+                is asked for too, without gradients, so that both losses of the report have the same units.
 
         Returns:
             A scalar.
@@ -84,8 +69,9 @@ class MixedCriterion:
     | n ≥ 3 | one of n classes, numbered from 0 | cross-entropy | n | n probabilities |
 
     What is not given is taken from the attributes `regression_flags` and `scale` of the data set, if it has them, or
-    found in its first 1000 examples: a column of zeros and ones is yes or no, integers are classes, everything else is
-    a number. Targets that are NaN are ignored. Weights multiply the loss once: [B] weighs examples, [B, outputs] weighs
+    found in its targets: all of them for arrays, those of 1000 examples drawn with a fixed seed for any other data set.
+    A column of zeros and ones is yes or no, integers are classes, everything else is a number. Targets that are NaN are
+    ignored. Weights, which cannot be negative, multiply the loss once: [B] weighs examples, [B, outputs] weighs
     outputs, and [B, classes] weighs the classes of a single class column.
 
     Args:
@@ -141,6 +127,11 @@ class MixedCriterion:
             first += width
         return torch.cat(parts, 1).reshape(pred.shape)
 
+    @property
+    def has_scale(self) -> bool:
+        """Whether the loss to train with and the loss to compare nets by have different units."""
+        return any(std != 1 for std in self._get_columns().stds)
+
     def _get_columns(self) -> TargetColumns:
         if self.columns is None:
             raise BadInput("MixedCriterion knows no columns yet. Pass a data set or regression_flags")
@@ -183,106 +174,13 @@ class MixedCriterion:
         return torch.stack(losses, 1), wanted
 
     def state_dict(self) -> dict[str, Any]:
+        """The state of the criteria."""
         columns = self._get_columns()
         return {"kinds": list(columns.kinds), "means": list(columns.means), "stds": list(columns.stds)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
         self.columns = TargetColumns(tuple(state["kinds"]), tuple(state["means"]), tuple(state["stds"]))
-
-
-class TrainingSubset(Dataset[Any]):
-    """The training part of a data set, with the `regression_flags` and `scale` of the whole."""
-
-    def __init__(self, dataset: Any, indices: Indices) -> None:
-        self.dataset = dataset
-        self.indices = indices
-        for name in ("regression_flags", "scale"):
-            if hasattr(dataset, name):
-                setattr(self, name, getattr(dataset, name))
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.dataset[int(self.indices[index])]
-
-
-def gather_targets(dataset: Any) -> torch.Tensor:
-    """Read the targets of the first examples, [examples, …]."""
-    found = []
-    for index in range(min(NUM_SAMPLED, len(dataset))):
-        number = int(dataset.indices[index]) if isinstance(dataset, TrainingSubset) else index
-        item = read_example(dataset.dataset if isinstance(dataset, TrainingSubset) else dataset, number)
-        if not isinstance(item, list | tuple) or len(item) not in (2, 3):
-            raise BadInput(
-                f"dataset: example {number} has no target. It must be (input, target) or (input, weight, target)"
-            )
-        found.append(torch.as_tensor(item[-1]))
-    try:
-        return torch.stack(found)
-    except RuntimeError as error:
-        raise BadInput(
-            f"dataset: targets have different shapes: {error}. "
-            "Set regression_flags and scale of the data set, or give targets one shape"
-        ) from error
-
-
-def find_columns(targets: torch.Tensor | None, flags: Any = None, scale: Any = None) -> TargetColumns:
-    """Find out what columns mean from examples, where flags or scale are not given."""
-    by_column = None if targets is None else _by_column(targets)
-    if flags is None:
-        if by_column is None or targets is None:
-            raise BadInput("MixedCriterion needs a data set or regression_flags")
-        are_integers = not targets.is_floating_point() and targets.dtype != torch.bool
-        kinds = [_kind(values, are_integers) for values in by_column]
-    else:
-        kinds = [int(flag) for flag in torch.as_tensor(flags).reshape(-1).tolist()]
-        if any(kind < 0 or kind == 2 for kind in kinds):
-            raise BadInput(
-                "regression_flags must be 1 for a number, 0 for yes or no (two classes), or n for n classes, n ≥ 3; "
-                f"got {kinds}"
-            )
-    if scale is not None:
-        means, stds = (torch.as_tensor(each, dtype=torch.float64).reshape(-1).tolist() for each in scale)
-        means, stds = (each * len(kinds) if len(each) == 1 else each for each in (means, stds))
-    elif by_column is not None:
-        means, stds = [], []
-        for kind, values in zip(kinds, by_column, strict=True):
-            mean, std = _scale(values) if kind == 1 else (0.0, 1.0)
-            means.append(mean)
-            stds.append(std)
-    else:
-        means, stds = [0.0] * len(kinds), [1.0] * len(kinds)
-    if not len(kinds) == len(means) == len(stds) or any(not std > 0 for std in stds):
-        raise BadInput(
-            f"scale must have one mean and one standard deviation above 0 per column, got {len(means)} means and the "
-            f"standard deviations {stds} for {len(kinds)} columns"
-        )
-    means = [mean if kind == 1 else 0.0 for kind, mean in zip(kinds, means, strict=True)]
-    stds = [std if kind == 1 else 1.0 for kind, std in zip(kinds, stds, strict=True)]
-    return TargetColumns(tuple(kinds), tuple(means), tuple(stds))
-
-
-def _by_column(targets: torch.Tensor) -> list[torch.Tensor]:
-    """The values of each column, without NaN."""
-    columns = targets.reshape(-1, 1) if targets.dim() == 1 else targets
-    values = [columns[:, number].reshape(-1).double() for number in range(columns.shape[1])]
-    return [each[~each.isnan()] for each in values]
-
-
-def _kind(values: torch.Tensor, are_integers: bool) -> int:
-    if bool(((values == 0) | (values == 1)).all()):
-        return 0
-    if are_integers and bool((values >= 0).all()):
-        return int(values.max().item()) + 1
-    return 1
-
-
-def _scale(values: torch.Tensor) -> tuple[float, float]:
-    if len(values) == 0:
-        return 0.0, 1.0
-    std = values.std(correction=0).item()
-    return values.mean().item(), std if std > 0 else 1.0
 
 
 def _are_class_labels(output: Any, target: Any) -> bool:
@@ -364,6 +262,8 @@ def _weighted_mean(losses: torch.Tensor, target: torch.Tensor, weights: Any) -> 
 def _expand_weights(weights: torch.Tensor, losses: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """[B] weighs examples, [B, outputs] weighs outputs; [B, classes] weighs the classes of a single class column."""
     weights = weights.to(losses.dtype)
+    if bool((weights < 0).any()):
+        raise BadInput(f"weights must not be negative, got {float(weights.min()):g}")
     if weights.numel() == len(losses):
         return weights.reshape(-1, *[1] * (losses.dim() - 1))
     if weights.shape == losses.shape:
@@ -376,3 +276,18 @@ def _expand_weights(weights: torch.Tensor, losses: torch.Tensor, target: torch.T
         f"weights must have one number per example or per output, got the shape {list(weights.shape)} for outputs of "
         f"shape {list(losses.shape)}"
     )
+
+
+def make_criterion(criterion: Any, subset: TrainingSubset) -> Any:
+    """The criterion that the argument of `train` means."""
+    if isinstance(criterion, str):
+        if criterion != "auto":
+            raise BadInput(f"criterion must be 'auto', a class or an object, got {criterion!r}")
+        criterion = MixedCriterion
+    if not callable(criterion) or not hasattr(criterion, "postproc"):
+        kind = criterion if isinstance(criterion, type) else type(criterion)
+        raise BadInput(
+            f"criterion: {kind.__name__} must have __call__(output, target, weights=None, unscaled=False) and "
+            "postproc(pred)"
+        )
+    return criterion(subset) if isinstance(criterion, type) else criterion

@@ -1,11 +1,15 @@
 """Optimizers around optimizers: Lookahead and gradient clipping. Knows no nets."""
 
+import math
 from typing import Any
 
 import torch
 
 from samovar.errors import BadInput
-from samovar.runner.learner import Optimizer
+
+FIRST_STEPS = 5
+"""The steps that RAdam takes before it knows how much gradients vary."""
+FIRST_NORM = 1.0
 
 
 class Lookahead:
@@ -45,6 +49,11 @@ class Lookahead:
         self._part = part
         self._count = 0
         self._slow = [each.detach().clone() for each in self._fast()]
+
+    @property
+    def num_done(self) -> int:
+        """Steps since the start or the last reset."""
+        return self._count
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -87,23 +96,30 @@ class Lookahead:
 
 
 class GradientClipping:
-    """Scales gradients down to a norm before each step of the inner optimizer."""
+    """Scales gradients down to a norm before each step of a `Lookahead`.
 
-    def __init__(self, optimizer: Optimizer, max_norm: float) -> None:
+    In the first steps after a start or restart the norm is at most 1, because RAdam then moves by the bare gradient:
+    one large input would throw the weights anywhere. Later its steps do not grow with the gradient.
+    """
+
+    def __init__(self, optimizer: Lookahead, max_norm: float | None = None) -> None:
         self.optimizer = optimizer
-        self._max_norm = max_norm
+        self._max_norm = math.inf if max_norm is None else max_norm
         self.param_groups = optimizer.param_groups
 
     def step(self) -> None:
-        parameters = [each for group in self.optimizer.param_groups for each in group["params"]]
-        torch.nn.utils.clip_grad_norm_(parameters, self._max_norm)
+        is_first = self.optimizer.num_done < FIRST_STEPS
+        norm = min(self._max_norm, FIRST_NORM) if is_first else self._max_norm
+        if norm < math.inf:
+            parameters = [each for group in self.optimizer.param_groups for each in group["params"]]
+            torch.nn.utils.clip_grad_norm_(parameters, norm)
         self.optimizer.step()
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad()
 
     def reset(self) -> None:
-        self.optimizer.reset()  # type: ignore[attr-defined]  # it wraps Lookahead
+        self.optimizer.reset()
 
     def state_dict(self) -> dict[str, Any]:
         return self.optimizer.state_dict()

@@ -1,15 +1,17 @@
 """What a training achieved: the history of its epochs, a report for people, and the learning curve."""
 
 import io
+import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from samovar.callbacks import Plateau
 from samovar.runner import Callback, Run
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -17,15 +19,15 @@ class Report:
     """What `PytorchTrainer.train` returns. Print it for a summary.
 
     Attributes:
-        name: The name given to `train`; the best net is in `<name>.pt`.
-        history: One mapping per epoch: `epoch`, `train_loss`, `valid_loss`, `rate` (the learning rate) and `event`
-            (`progress`, `wait`, `cut`, `restart` or `stop`).
-        best_epoch: The epoch with the lowest validation loss, from 0.
+        name: The name given to `train`; the best net is in `<name>.pt`. None for a training that keeps no files.
+        history: One mapping per epoch: `epoch`, from 0 as everywhere, `train_loss` and `valid_loss`, both in the units
+            of the target, `rate` (the learning rate) and `event` (`progress`, `wait`, `cut`, `restart` or `stop`).
+        best_epoch: The epoch with the lowest validation loss.
         best_loss: That loss.
         averaged_loss: The validation loss of the average of the best nets; None if nets were not averaged.
         num_averaged: How many nets are in the average.
         end_reason: Why the training ended early; None if it did not.
-        directory: The result directory, with logs and the learning curve.
+        directory: The result directory, with logs and the learning curve; None if there is none.
 
     Example:
         ```python
@@ -41,26 +43,36 @@ class Report:
         ```
     """
 
-    name: str
+    name: str | None
     history: Sequence[Mapping[str, Any]]
     best_epoch: int
     best_loss: float
     averaged_loss: float | None
     num_averaged: int
     end_reason: str | None
-    directory: Path
+    directory: Path | None
+
+    @property
+    def uses_average(self) -> bool:
+        """Whether the average is better than the best net, and predicts."""
+        return self.averaged_loss is not None and self.averaged_loss < self.best_loss
 
     def __str__(self) -> str:
+        ended = f", ended early: {self.end_reason}" if self.end_reason else ""
         lines = [
-            f"{self.name}: {len(self.history)} epochs"
-            + (f", ended early: {self.end_reason}" if self.end_reason else ""),
-            f"  best net      epoch {self.best_epoch}, validation loss {self.best_loss:.6g}: {self.name}.pt",
+            f"{self.name or 'training'}: {len(self.history)} epochs{ended}",
+            f"  best net      epoch {self.best_epoch}, validation loss {self.best_loss:.6g}{self._file('')}",
         ]
         if self.averaged_loss is not None:
-            lines.append(
-                f"  average of {self.num_averaged:<2} validation loss {self.averaged_loss:.6g}: {self.name}_avg.pt"
-            )
-        return "\n".join([*lines, f"  curve, logs   {self.directory}/logs"])
+            used = ", which predicts" if self.uses_average else ""
+            loss = f"validation loss {self.averaged_loss:.6g}"
+            lines.append(f"  average of {self.num_averaged:<2} {loss}{self._file('_avg')}{used}")
+        if self.directory is not None:
+            lines.append(f"  curve, logs   {self.directory}/logs")
+        return "\n".join(lines)
+
+    def _file(self, suffix: str) -> str:
+        return "" if self.name is None else f": {self.name}{suffix}.pt"
 
 
 class History(Callback):
@@ -91,19 +103,26 @@ class History(Callback):
 
 
 class EpochLines(Callback):
-    """Prints one line per epoch."""
+    """Shows one line per epoch."""
 
-    def __init__(self, history: History, num_epochs: int, console: Console) -> None:
+    def __init__(self, history: History, num_epochs: int) -> None:
         self._history = history
         self._num_epochs = num_epochs
-        self._console = console
 
     def on_uri_end(self, run: Run) -> None:
         row = self._history.rows[-1]
         losses = ", ".join(f"{name} {_show(row[f'{name}_loss'])}" for name in ("train", "valid"))
         event = "" if row["event"] == "wait" else f", {row['event']}"
-        line = f"epoch {row['epoch'] + 1} of {self._num_epochs}: {losses}, rate {row['rate']:.3g}{event}"
-        self._console.print(line, markup=False)
+        left = self._num_epochs - row["epoch"] - 1
+        show(f"epoch {row['epoch']} ({left} left): {losses}, rate {row['rate']:.3g}{event}")
+
+
+def show(text: str) -> None:
+    """Log what `verbose` asked for, with level INFO; where no logging is set up for it, print it to stderr."""
+    if logger.isEnabledFor(logging.INFO) and logger.hasHandlers():
+        logger.info("%s", text)
+    else:
+        print(text, file=sys.stderr)
 
 
 def draw_curve(history: Sequence[Mapping[str, Any]], title: str) -> bytes:

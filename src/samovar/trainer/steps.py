@@ -2,7 +2,8 @@
 predict. Knows no epochs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,23 @@ from samovar.callbacks import Progress
 from samovar.data import BatchMaker
 from samovar.data.batches import Batch
 from samovar.errors import BadInput
-from samovar.runner import Callback, Learner, Loader, MinibatchRecord, Run, Runner, Stream, Uri
+from samovar.notebook import can_draw
+from samovar.runner import (
+    Callback,
+    Learner,
+    Loader,
+    MinibatchRecord,
+    MinibatchWorkerPool,
+    Run,
+    Runner,
+    Stream,
+    Uri,
+)
 from samovar.runner.step import PredictStep, frozen
 from samovar.runner.stream import Minibatches
 from samovar.runner.uri import UriList
 from samovar.seeds import torch_generator
+from samovar.trainer.inputs import InputScales, check_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +49,8 @@ class DatasetStream(Stream):
     """The number of its first minibatch in the whole run."""
     n_workers: int
     device: torch.device
+    num_ahead: int = 1
+    """How many minibatches to make at once. More than one only if the model does not change what is made."""
 
     @property
     def num_batches(self) -> int:
@@ -49,12 +64,15 @@ class DatasetStream(Stream):
             yield self._record(batch, number)
 
     def _make_here(self, first: int) -> Iterator[Batch]:
-        for number in range(first, self.num_batches):
-            yield self.make(number)
+        for number in range(first, self.num_batches, self.num_ahead):
+            several = range(number, min(number + self.num_ahead, self.num_batches))
+            yield from self.maker.make_several(self.first_number + number, [self.indices(each) for each in several])
 
     def make(self, number: int) -> Batch:
-        start = number * self.batch_size
-        return self.maker.make(self.first_number + number, self.order[start : start + self.batch_size])
+        return self.maker.make(self.first_number + number, self.indices(number))
+
+    def indices(self, number: int) -> torch.Tensor:
+        return self.order[number * self.batch_size : (number + 1) * self.batch_size]
 
     def _make_in_workers(self, first: int) -> Iterator[Batch]:
         loader: DataLoader[Any] = DataLoader(
@@ -96,14 +114,32 @@ def _move(value: Any, device: torch.device) -> Any:
 
 
 class PositionalNet(torch.nn.Module):
-    """Calls a net with the inputs as positional arguments. Snapshots hold its weights by the names `net.…`."""
+    """Calls a net with the scaled inputs as positional arguments. Snapshots hold its weights by the names `net.…`."""
 
-    def __init__(self, net: torch.nn.Module) -> None:
+    def __init__(self, net: torch.nn.Module, scales: InputScales | None = None) -> None:
         super().__init__()
         self.net = net
+        self.scales = InputScales() if scales is None else scales
 
     def forward(self, inputs: Mapping[str, Any]) -> Any:
-        return self.net(*inputs.values())
+        values = self.scales.apply(list(inputs.values()))
+        try:
+            return self.net(*values)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            raise BadInput(f"net: cannot take {_describe(values)}: {error}") from error
+
+
+def _describe(values: Sequence[Any]) -> str:
+    """Inputs by type and shape."""
+    tensors = [
+        f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}"
+        if isinstance(each, torch.Tensor)
+        else type(each).__name__
+        for each in values
+    ]
+    return f"{'an input' if len(tensors) == 1 else 'inputs'} of {' and '.join(tensors)}"
 
 
 class CriterionLoss:
@@ -111,8 +147,19 @@ class CriterionLoss:
 
     def __init__(self, criterion: Any) -> None:
         self.criterion = criterion
+        self.comparable = 0.0
+        """The last loss in the units that nets are compared in."""
 
     def __call__(self, output: Any, targets: Mapping[str, Any], unscaled: bool = False) -> torch.Tensor:
+        loss = self._measure(output, targets, unscaled)
+        if not unscaled and isinstance(loss, torch.Tensor) and loss.numel() == 1:
+            self.comparable = loss.item()
+            if getattr(self.criterion, "has_scale", True):
+                with torch.no_grad():
+                    self.comparable = self._measure(output, targets, unscaled=True).item()
+        return loss
+
+    def _measure(self, output: Any, targets: Mapping[str, Any], unscaled: bool) -> torch.Tensor:
         loss: torch.Tensor = self.criterion(output, targets["target"], weights=targets["weights"], unscaled=unscaled)
         return loss
 
@@ -123,6 +170,30 @@ class CriterionLoss:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state:
             self.criterion.load_state_dict(state)
+
+
+class TrainStep(MinibatchWorkerPool):
+    """Trains with the scaled loss, and reports the one that validation measures: both have the same units."""
+
+    def run(self, record: MinibatchRecord) -> float:
+        super().run(record)
+        loss = self.learner.loss
+        assert isinstance(loss, CriterionLoss)
+        return loss.comparable
+
+
+class FiniteInputs(Callback):
+    """When a loss is not finite, names the example that is to blame, if one is."""
+
+    def on_batch_end(self, run: Run) -> None:
+        if run.loss is None or math.isfinite(run.loss) or run.record is None or run.uri is None:
+            return
+        stream = run.uri.stream
+        assert isinstance(stream, DatasetStream)
+        indices = stream.indices(run.record.number)
+        for name, value in run.record.inputs.items():
+            if isinstance(value, torch.Tensor):
+                check_finite(value, f"input {name}", indices)
 
 
 class ValidationStep:
@@ -178,17 +249,17 @@ class _CollectPredictions(Callback):
 
 
 def predict_stream(
-    net: torch.nn.Module, postproc: Callable[[Any], Any], stream: Stream, verbose: bool
+    net: PositionalNet, postproc: Callable[[Any], Any], stream: Stream, verbose: bool
 ) -> np.ndarray[Any, Any]:
     """Predict all minibatches of a stream, in the same loop with another step."""
-    learner = Learner(PositionalNet(net), [], lambda output, targets: output, predict=postproc)
+    learner = Learner(net, [], lambda output, targets: output, predict=postproc)
     step = PredictStep(learner)
     collect = _CollectPredictions(step)
     uri = Uri(0, "prediction", stream, 0, stream.num_batches, 0)
     with ExitStack() as stack:
         progress: list[Callback] = []
         console = Console(stderr=True, highlight=False)
-        if verbose and console.is_terminal:
+        if verbose and can_draw(console):
             progress = [stack.enter_context(Progress(1, console=console))]
         stack.enter_context(frozen(net, 0))
         loader = stack.enter_context(Loader())

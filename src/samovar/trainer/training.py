@@ -1,11 +1,10 @@
 """One training: its options, the learner, epochs and callbacks handed to the loop, and what is made of its end."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -27,88 +26,23 @@ from samovar.callbacks import (
     TimingLog,
 )
 from samovar.callbacks.best_nets import Net, Weights, average, select_near_best
-from samovar.callbacks.schedule import default_patience
+from samovar.callbacks.schedule import PROGRESS
 from samovar.data import BatchMaker, Split
-from samovar.errors import BadInput, Diverged
+from samovar.errors import Diverged, Stopped, StoreError
+from samovar.nets import AveragedNet, TabularOptimizer, TrainingRules
+from samovar.notebook import can_draw
 from samovar.policies import Constant, EarlyStopping
 from samovar.results import OpenResult
-from samovar.runner import Callback, Learner, MinibatchWorkerPool, Run, Stream
+from samovar.results.state import save_tree, write_tree
+from samovar.runner import Callback, Learner, Run, Stream
 from samovar.seeds import numpy_generator
+from samovar.trainer.inputs import InputScales
 from samovar.trainer.lookahead import GradientClipping, Lookahead
+from samovar.trainer.net_file import RUN_FILE, net_path
+from samovar.trainer.options import Options, RunOptions
 from samovar.trainer.report import EpochLines, History, Report, draw_curve
-from samovar.trainer.steps import CriterionLoss, DatasetStream, PositionalNet, Validation
-from samovar.training.facade import Epochs, check_count, run_epochs
-
-
-@dataclass(frozen=True)
-class Options:
-    """The arguments of `train` that change the result, checked. A resumed training must have the same."""
-
-    batch_size: int
-    n_epochs: int
-    train_prop: float
-    learning_rate: float
-    repeat_train: int
-    repeat_valid: int
-    n_best_nets: int
-    with_restarts: bool
-    shuffle: bool
-    patience: int | None
-    clip_norm: float | None
-    deterministic: bool
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "n_epochs", "repeat_train", "repeat_valid", "n_best_nets"):
-            check_count(name, getattr(self, name))
-        if self.patience is not None:
-            check_count("patience", self.patience)
-        for name in ("learning_rate", "train_prop", "clip_norm"):
-            value = getattr(self, name)
-            is_off = value is None and name == "clip_norm"
-            if not is_off and (isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0):
-                raise BadInput(f"{name} must be a number above 0, got {value!r}")
-
-    @property
-    def patience_epochs(self) -> int:
-        return default_patience(self.n_epochs) if self.patience is None else self.patience
-
-    def config(
-        self, seed: int, num_examples: int, criterion: str, optimizer: Callable[..., torch.optim.Optimizer]
-    ) -> dict[str, Any]:
-        """The config of the result directory."""
-        factory = optimizer.func if isinstance(optimizer, partial) else optimizer
-        names = {"criterion": criterion, "optimizer": getattr(factory, "__name__", type(factory).__name__)}
-        return {**asdict(self), "seed": seed, "num_examples": num_examples, **names}
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The arguments of `train` that do not change the result. A resumed training may have others."""
-
-    n_workers: int
-    verbose: bool
-    snapshot_seconds: float
-
-    def __post_init__(self) -> None:
-        check_count("n_workers", self.n_workers, 0)
-
-
-def choose_device(device: str | torch.device) -> torch.device:
-    """'auto' is CUDA if there is one. Asking for a device that is absent is an error."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise BadInput(f"device must be 'auto', 'cpu', 'cuda' or like 'cuda:1', got {device!r}: {error}") from error
-    num_devices = torch.cuda.device_count()
-    if chosen.type == "cuda" and (not torch.cuda.is_available() or (chosen.index or 0) >= num_devices):
-        raise BadInput(
-            f"device {device} is not available: torch sees {num_devices} CUDA devices. Use device='auto', or install "
-            "torch with CUDA"
-        )
-    return chosen
-
+from samovar.trainer.steps import CriterionLoss, DatasetStream, FiniteInputs, PositionalNet, TrainStep, Validation
+from samovar.training.facade import Epochs, ours_first, run_epochs
 
 CURVE_FILE = "logs/learning_curve.png"
 
@@ -119,59 +53,83 @@ class Training:
 
     net: torch.nn.Module
     criterion: Any
+    scales: InputScales
     maker: BatchMaker
     split: Split
     options: Options
     run_options: RunOptions
     device: torch.device
-    name: Path
-    save: Callable[[str, Weights, int, float], None]
-    """Writes a net, given the suffix of its name, the weights, the epoch and the loss."""
+    name: Path | None
+    """None keeps no files."""
+    describe: Callable[[Weights, int, float], dict[str, Any]]
+    """The tree of a net file, given the weights, the epoch and the loss."""
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.RAdam
+    rules: TrainingRules | None = None
+    """How to train a `TabularNet`; None for any other net."""
 
-    def run(self, result: OpenResult, hook: Callback | None) -> Report:
+    def run(self, result: OpenResult | None, users: Sequence[Callback], hook: Callback | None) -> Report:
         options = self.options
         factor = RateFactor()
         learner = self.make_learner(factor)
-        pool = MinibatchWorkerPool(learner)
+        step = TrainStep(learner)
         validation = Validation(learner, self._valid_stream, self.maker.seed)
         best = BestNets(options.n_best_nets, lambda run: validation.loss, self._save_best)
-        plateau = Plateau(Countdown(options.patience_epochs, options.with_restarts), factor, lambda _: validation.loss)
+        countdown = Countdown(options.patience, options.with_restarts, PROGRESS if self.rules is None else 0.0)
+        plateau = Plateau(countdown, factor, lambda _: validation.loss)
         history = History(lambda: options.learning_rate * factor.value, lambda: validation.loss, plateau)
-        run = Run(learner, pool.settings.policies)
+        run = Run(learner, step.settings.policies)
         with ExitStack() as stack:
             stack.enter_context(only_deterministic(options.deterministic))
             console_output = self._console_output(stack, history)
-            stop_file = EarlyStopFile(self.name.with_name(f"stop_{self.name.name}"))
+            stop_file = None if self.name is None else EarlyStopFile(self.name.with_name(f"stop_{self.name.name}"))
+            logs = [] if result is None else [MetricsLog(result), TensorBoard(result), TimingLog(result)]
             callbacks = [
-                KeptSplit(self.split), validation, best, MetricsLog(result), TensorBoard(result), TimingLog(result),
-                plateau, Restarts(plateau), history, *console_output, *([hook] if hook is not None else []),
-                PolicyClock(), stop_file, EarlyStop(plateau),
+                KeptSplit(self.split), KeptScales(self.scales), FiniteInputs(), validation, best, *users, *logs,
+                plateau, Restarts(plateau), history, *console_output, *([] if hook is None else [hook]), PolicyClock(),
+                *([] if stop_file is None else [stop_file]), EarlyStop(plateau),
             ]  # fmt: skip
+            run.callbacks = ours_first(callbacks, users)
             self.net.train()
             epochs = Epochs(options.n_epochs, self.train_stream)
-            run_epochs(run, pool, epochs, callbacks, result, self.run_options.snapshot_seconds)
-            report = self._finish(run, best, validation, history, result.directory.name)
-            with result.create(CURVE_FILE) as file:
-                file.write(draw_curve(report.history, self.name.name))
-            averaged = {"averaged_loss": report.averaged_loss, "num_averaged": report.num_averaged}
-            result.finish(run.state_dict(), {**run.position, **averaged})
-            stop_file.remove()
+            try:
+                run_epochs(run, step, epochs, callbacks, result, self.run_options.snapshot_seconds)
+            except Exception as error:
+                # A net or data set that failed at its first minibatch leaves no directory behind.
+                if result is not None and run.num_batches == 0 and not isinstance(error, Stopped | StoreError):
+                    result.forget()
+                raise
+            report = self._finish(run, best, validation, history, result)
+            if stop_file is not None:
+                stop_file.remove()
         return report
 
+    def config(self) -> dict[str, Any]:
+        """The config of the result directory: what a resumed training must have in common."""
+        factory = self.optimizer.func if isinstance(self.optimizer, partial) else self.optimizer
+        optimizer = getattr(factory, "__name__", type(factory).__name__) if self.rules is None else "TabularOptimizer"
+        facts = {"seed": self.maker.seed, "num_examples": len(self.maker.dataset)}
+        return {**asdict(self.options), **facts, "criterion": type(self.criterion).__name__, "optimizer": optimizer}
+
     def make_learner(self, factor: RateFactor) -> Learner:
-        rate, clip_norm = self.options.learning_rate, self.options.clip_norm
-        inner = Lookahead(self.optimizer(self.net.parameters(), lr=rate))
-        optimizer = inner if clip_norm is None else GradientClipping(inner, clip_norm)
-        policies = {"lr": Constant(rate), "lr_factor": factor}
-        return Learner(PositionalNet(self.net), optimizer, CriterionLoss(self.criterion), policies=policies)
+        rate = self.options.learning_rate
+        # The rates of a TabularNet differ by parameter: only the factor is common to all.
+        policies = {"lr_factor": factor} if self.rules is not None else {"lr": Constant(rate), "lr_factor": factor}
+        model = PositionalNet(self.net, self.scales)
+        return Learner(model, self._make_optimizer(), CriterionLoss(self.criterion), policies=policies)
+
+    def _make_optimizer(self) -> GradientClipping | TabularOptimizer:
+        if self.rules is not None:
+            assert isinstance(self.net, AveragedNet)
+            return TabularOptimizer(self.net, self.rules, self._num_train_batches)
+        inner = Lookahead(self.optimizer(self.net.parameters(), lr=self.options.learning_rate))
+        return GradientClipping(inner, self.options.clip_norm)
 
     def _console_output(self, stack: ExitStack, history: History) -> list[Callback]:
         if not self.run_options.verbose:
             return []
+        lines: list[Callback] = [EpochLines(history, self.options.n_epochs)]
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        lines: list[Callback] = [EpochLines(history, self.options.n_epochs, console)]
-        if console.is_terminal:
+        if can_draw(console):
             lines.append(stack.enter_context(Progress(self.options.n_epochs, console=console)))
         return lines
 
@@ -205,27 +163,59 @@ class Training:
     # The end
 
     def _save_best(self, net: Net) -> None:
-        self.save("", _without_prefix(net.weights), net.epoch, net.loss)
+        if self.name is not None:
+            save_tree(net_path(self.name), self.describe(_without_prefix(net.weights), net.epoch, net.loss))
 
-    def _finish(self, run: Run, best: BestNets, validation: Validation, history: History, directory: str) -> Report:
+    def _finish(
+        self, run: Run, best: BestNets, validation: Validation, history: History, result: OpenResult | None
+    ) -> Report:
+        """Choose the net that predicts, and write what is left to write."""
         if best.best is None:
             raise Diverged(
-                f"{self.name}: the validation loss was not finite in any epoch. Lower learning_rate, set clip_norm, or "
-                "look for NaN in the inputs"
+                f"{self.name or 'training'}: the validation loss was not finite in any epoch. Lower learning_rate, or "
+                "set clip_norm"
             )
-        averaged, near = None, select_near_best(best.nets)
-        if self.options.n_best_nets > 1:
-            weights = average(near)
-            run.model.load_state_dict(weights)
-            averaged = validation.measure(run.next_uri)
-            averaged = averaged if averaged is not None and math.isfinite(averaged) else None
-            self.save("_avg", _without_prefix(weights), best.best.epoch, math.nan if averaged is None else averaged)
-        run.model.load_state_dict(best.best.weights)
-        self._save_best(best.best)  # another run of this name may have overwritten the file
-        return Report(
-            str(self.name), history.rows, best.best.epoch, best.best.loss, averaged, len(near), run.end_reason,
-            Path(directory),
+        near = select_near_best(best.nets)
+        averaged = average(near) if self.options.n_best_nets > 1 else None
+        averaged_loss = None if averaged is None else self._measure(run, averaged, validation)
+        report = Report(
+            None if self.name is None else str(self.name), history.rows, best.best.epoch, best.best.loss, averaged_loss,
+            len(near), run.end_reason, None if result is None else Path(result.directory.name),
         )  # fmt: skip
+        chosen, loss = best.best.weights, best.best.loss
+        if report.uses_average and averaged is not None and averaged_loss is not None:
+            chosen, loss = averaged, averaged_loss
+        run.model.load_state_dict(chosen)
+        if self.name is not None and averaged is not None:
+            unknown = math.nan if averaged_loss is None else averaged_loss
+            tree = self.describe(_without_prefix(averaged), best.best.epoch, unknown)
+            save_tree(net_path(self.name, "_avg"), tree)
+        self._save_best(best.best)  # another run of this name may have overwritten the file
+        if result is not None:
+            with result.create(RUN_FILE) as file:
+                write_tree(file, self.describe(_without_prefix(chosen), best.best.epoch, loss))
+            with result.create(CURVE_FILE) as file:
+                file.write(draw_curve(report.history, Path(str(self.name)).name))
+            numbers = {"averaged_loss": report.averaged_loss, "num_averaged": report.num_averaged}
+            result.finish(run.state_dict(), {**run.position, **numbers})
+        return report
+
+    def _measure(self, run: Run, weights: Weights, validation: Validation) -> float | None:
+        """The validation loss of other weights; None if it is not finite."""
+        run.model.load_state_dict(weights)
+        loss = validation.measure(run.next_uri)
+        return loss if loss is not None and math.isfinite(loss) else None
+
+
+class EpochHook(Callback):
+    """Calls the user's function of the trainer after each epoch."""
+
+    def __init__(self, trainer: Any, hook: Callable[[Any], None]) -> None:
+        self._trainer = trainer
+        self._hook = hook
+
+    def on_uri_end(self, run: Run) -> None:
+        self._hook(self._trainer)
 
 
 class KeptSplit(Callback):
@@ -236,6 +226,20 @@ class KeptSplit(Callback):
 
     def state_dict(self) -> Mapping[str, Any]:
         return {"train": self._split.train, "valid": self._split.valid}
+
+
+class KeptScales(Callback):
+    """Keeps the scales of the inputs in snapshots: a training may continue with a net, and so with scales, that it did
+    not make."""
+
+    def __init__(self, scales: InputScales) -> None:
+        self._scales = scales
+
+    def state_dict(self) -> Mapping[str, Any]:
+        return self._scales.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._scales.load_state_dict(state)
 
 
 class EarlyStopFile(Callback):
