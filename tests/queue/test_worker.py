@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -248,6 +249,44 @@ def test_a_directory_that_a_process_works_in_is_left_alone(url: str, queue: Queu
     assert finishes(quick_path) == ["busy"]
 
 
+_TOO_LATE = """
+import subprocess, sys
+subprocess.run(sys.argv[1:], check=False)  # another process works in the directory, and ends
+print("error: it is in use by process 1", file=sys.stderr)
+sys.exit(2)
+"""
+
+
+@pytest.mark.parametrize("config", [{}, {"fails_until": "mended"}], ids=["finished", "failed"])
+@on_sqlite
+def test_a_job_whose_directory_another_process_has_just_left_is_not_failed(
+    queue: Queue, quick_path: Path, config: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = toy_task(quick_path, "shared", {key: str(quick_path / value) for key, value in config.items()})
+    queue.add([task])
+    commands: list[list[str]] = [[sys.executable, "-c", _TOO_LATE, *toy_command(task)], toy_command(task)]
+
+    def next_command(task: Task) -> list[str]:
+        return commands.pop(0)
+
+    worker = Worker(queue, worker_name(), lambda line: None, make_command=next_command)
+    assert worker.run_one()
+    [job] = queue.jobs()
+    assert (job.state, job.attempts) == ("waiting", 0)
+    assert "has just left the directory" in (job.error or "")
+    (quick_path / "mended").touch()
+    assert worker.run_one()
+    assert [each.state for each in queue.jobs()] == ["done"]
+
+
+@on_sqlite
+def test_the_file_of_a_queue_is_for_its_owner_only(queue: Queue, quick_path: Path) -> None:
+    queue.add([toy_task(quick_path, "any")])
+    assert {path.name: path.stat().st_mode & 0o777 for path in quick_path.glob("queue.db*")} == dict.fromkeys(
+        (path.name for path in quick_path.glob("queue.db*")), 0o600
+    )
+
+
 @on_sqlite
 def test_a_running_job_that_is_cancelled_stops_and_can_be_retried(url: str, queue: Queue, quick_path: Path) -> None:
     task = toy_task(quick_path, "slow", {"wait_at_0": str(quick_path / "never")})
@@ -334,6 +373,8 @@ def test_a_short_absence_of_the_database_is_waited_out(sqlite_url: str, quick_pa
     worker = start_worker(sqlite_url, lease_seconds=1.0, patience_seconds=60.0)
     wait_until(lambda: has_saved(task.out, 1), "the job runs")
     (quick_path / "queue.db").rename(quick_path / "away.db")
+    away = open_queue(f"sqlite:///{quick_path / 'away.db'}")
+    wait_until(lambda: away.job(1).is_lost, "heartbeats do not reach it")
     go.touch()
     wait_until(lambda: open_directory(task.out).is_finished, "the job is finished")
     (quick_path / "away.db").rename(quick_path / "queue.db")

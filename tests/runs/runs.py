@@ -33,10 +33,15 @@ def evaluation_lines(name: str, aucs: Sequence[float], **more: Any) -> list[Line
 
 
 def make_run(
-    folder: Path, config: Mapping[str, Any], lines: Sequence[Line] = (), is_finished: bool = True, kind: str = "model"
+    folder: Path,
+    config: Mapping[str, Any],
+    lines: Sequence[Line] = (),
+    is_finished: bool = True,
+    kind: str = "model",
+    script: bytes = b"script",
 ) -> ResultDirectory:
     directory = ResultDirectory(LocalStore(folder))
-    with begin(directory, ResultPlan(kind, config, b"script"), heartbeat_seconds=None) as result:
+    with begin(directory, ResultPlan(kind, config, script), heartbeat_seconds=None) as result:
         result.restore()
         for line in lines:
             result.append(METRICS_LOG, line)

@@ -7,9 +7,9 @@ import pytest
 from tests.runs.runs import evaluation_lines, make_run, train_lines
 
 from samovar.errors import BadInput, CorruptData
-from samovar.runs.curves import Line, make_panels
-from samovar.runs.diff import label_all
-from samovar.runs.drawing import draw_lines, save_panels
+from samovar.runs.comparison import label_all
+from samovar.runs.curves import Line, plot
+from samovar.runs.drawing import draw_lines
 from samovar.runs.find import find_targets
 
 GOLDEN = """\
@@ -49,18 +49,19 @@ def test_labels_show_what_differs_and_nothing_else(folder: Path) -> None:
 
 
 def test_panels_hold_one_line_per_run_and_evaluation(folder: Path) -> None:
-    (panel,) = make_panels(find_targets(["a", "b", "c.json"]))
+    (panel,) = plot(["a", "b", "c.json"]).panels
     assert (panel.metric, [line.label for line in panel.lines]) == ("loss", ["lr=0.1", "lr=0.2"])
-    (panel,) = make_panels(find_targets(["a", "b"]), ["auc"])
+    (panel,) = plot(["a", "b"], ["auc"]).panels
     assert [line.label for line in panel.lines] == ["lr=0.1 x", "lr=0.1 y", "lr=0.2 x", "lr=0.2 y"]
-    (panel,) = make_panels(find_targets(["a", "b"]), ["x.auc"])
+    (panel,) = plot(["a", "b"], ["x.auc"]).panels
     assert [line.values for line in panel.lines] == [[0.1], [0.2]]
 
 
 def test_pictures_are_the_same_bytes_each_time(folder: Path) -> None:
-    panels = make_panels(find_targets(["a", "b"]), ["loss", "auc"])
+    curves = plot(["a", "b"], ["loss", "auc"])
     for number in range(2):
-        save_panels(panels, {"png": Path(f"{number}.png"), "svg": Path(f"{number}.svg")})
+        curves.save(f"{number}.png")
+        curves.save(Path(f"{number}.svg"))
     assert Path("0.png").read_bytes()[:4] == b"\x89PNG"
     assert "lr=0.2 y" in Path("0.svg").read_text() or "<svg" in Path("0.svg").read_text()
     for kind in ("png", "svg"):
@@ -69,19 +70,24 @@ def test_pictures_are_the_same_bytes_each_time(folder: Path) -> None:
 
 def test_what_cannot_be_plotted_is_an_error(folder: Path) -> None:
     with pytest.raises(BadInput, match=r"only result directories have curves, got only configs: c.json"):
-        make_panels(find_targets(["c.json"]))
+        plot("c.json")
     with pytest.raises(BadInput, match=r"no run has a metric 'los'. Did you mean 'loss'\? Available: loss"):
-        make_panels(find_targets(["a"]), ["los"])
+        plot(["a"], ["los"])
     make_run(folder / "table", {}, kind="table")
     with pytest.raises(BadInput, match="no numbers yet in the logs of table"):
-        make_panels(find_targets(["table"]))
+        plot(["table"])
     (folder / "a/logs/metrics.jsonl").write_bytes(b"\xff\n")
     with pytest.raises(CorruptData, match=r"a/logs/metrics.jsonl, line 1"):
-        make_panels(find_targets(["a"]))
+        plot(["a"])
 
 
 def test_runs_of_mixed_kinds_share_a_plot(folder: Path) -> None:
     make_run(folder / "walk", {"hours": 3}, [{"hour": 0, "loss": 2.0}], kind="walk")
     make_run(folder / "table", {"source": "x"}, kind="table")
-    (panel,) = make_panels(find_targets(["a", "walk", "table"]))
+    (panel,) = plot(["a", "walk", "table"]).panels
     assert [line.values for line in panel.lines] == [[1.0, 0.1], [2.0]]
+
+
+def test_a_picture_of_another_format_is_refused(folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"curves.jpg: the name must end with .png or .svg"):
+        plot("a").save("curves.jpg")

@@ -1,6 +1,5 @@
 """What `train_model` and `PytorchTrainer` write is listed, plotted and compared like any other run."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,7 @@ from samovar.functional.batch_iter import Infinite, sample
 from samovar.policies import Exponential
 from samovar.results import open_directory
 from samovar.results.artifacts import read_log
-from samovar.runs.curves import make_panels
-from samovar.runs.diff import compare_targets
-from samovar.runs.find import find_directories, find_targets
-from samovar.runs.listing import list_runs
+from samovar.runs import diff, list_runs, plot
 
 INPUTS = np.sin(np.arange(120, dtype=np.float32)).reshape(40, 3)
 ROWS = [(row, row.sum(keepdims=True)) for row in INPUTS]
@@ -40,18 +36,15 @@ def build(num_inputs: int) -> nn.Module:
 def test_losses_metrics_and_policies_of_train_model_are_listed_and_plotted(quick_path: Path) -> None:
     train(quick_path / "runs/one", 3, seed=1)
     train(quick_path / "runs/two", 2, seed=2)
-    listing = list_runs(
-        find_directories([quick_path]), datetime.now(UTC), columns=["loss", "accuracy", "metric.policies.lr"]
-    )
+    listing = list_runs(quick_path, columns=["loss", "accuracy", "metric.policies.lr"])
     assert listing.columns == ["name", "metric.loss", "metric.metrics.accuracy", "metric.policies.lr"]
     assert [row[2:] for row in listing.rows] == [[0.5, 0.0025], [0.5, 0.005]]
 
-    targets = find_targets([quick_path / "runs"])
-    loss, accuracy, other = make_panels(targets, ["loss", "accuracy", "evaluation"])
+    loss, accuracy, other = plot(quick_path / "runs", ["loss", "accuracy", "evaluation"]).panels
     assert [(line.label, list(line.steps)) for line in loss.lines] == [("seed=1", [0, 1, 2]), ("seed=2", [0, 1])]
     assert [list(line.values) for line in accuracy.lines] == [[0.5] * 3, [0.5] * 2]
     assert [list(line.values) for line in other.lines] == [[0.25] * 3, [0.25] * 2]
-    assert list(compare_targets(targets).rows) == ["seed"]
+    assert list(diff(quick_path / "runs").rows) == ["seed"]
 
 
 def test_a_resumed_run_of_train_model_has_the_log_of_one_that_was_never_stopped(quick_path: Path) -> None:
@@ -70,12 +63,11 @@ def test_losses_of_both_parts_of_a_trainer_are_listed_and_plotted(quick_path: Pa
         trainer.fit(
             INPUTS, INPUTS.sum(1, keepdims=True), name=name, n_epochs=2, learning_rate=rate, seed=1, verbose=False
         )
-    listing = list_runs(find_directories([quick_path]), datetime.now(UTC), sort=["valid.loss"])
+    listing = list_runs(quick_path, sort="valid.loss")
     assert listing.columns[-2:] == ["metric.loss", "metric.valid.loss"]
     assert [row[1] for row in listing.rows] == ["finished", "finished"]
-    targets = find_targets([quick_path / "nets"])
-    (panel,) = make_panels(targets, ["loss"])
+    (panel,) = plot(quick_path / "nets", "loss").panels
     assert [line.label for line in panel.lines] == ["learning_rate=0.01", "learning_rate=0.001"]
-    (panel,) = make_panels(targets, ["valid.loss"])
+    (panel,) = plot(quick_path / "nets", "valid.loss").panels
     assert [len(line.values) for line in panel.lines] == [2, 2]
-    assert list(compare_targets(targets).rows) == ["learning_rate"]
+    assert list(diff(quick_path / "nets").rows) == ["learning_rate"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from samovar.errors import BadInput, ConfigError, NotAResult
+from samovar.errors import BadInput, NotAResult
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.runs.find import find_targets
 from samovar.store import LocalStore
@@ -39,7 +39,7 @@ def test_the_same_target_twice_gets_two_names(folder: Path) -> None:
 def test_a_name_that_matches_nothing_is_an_error(folder: Path) -> None:
     with pytest.raises(BadInput, match=r"none/\*: no result directory and no config matches"):
         find_targets(["none/*"])
-    with pytest.raises(ConfigError, match="no such file"):
+    with pytest.raises(BadInput, match=r"runs/d.json: no such config or result directory. Did you mean 'runs/c.json'"):
         find_targets(["runs/d.json"])
     with pytest.raises(NotAResult, match="has no model_config"):
         find_targets(["runs/plain"])

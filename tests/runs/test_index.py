@@ -6,7 +6,6 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,10 @@ from tests.runs.runs import make_run, train_lines
 from samovar.errors import CorruptData
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.runs import index
-from samovar.runs.find import find_directories, find_targets
-from samovar.runs.index import Question, read_many
+from samovar.runs.find import find_targets
+from samovar.runs.index import Question, read_facts, read_many, require_answers
 from samovar.runs.listing import list_runs
-from samovar.store import LocalStore
+from samovar.store import Attributes, LocalStore
 
 Ask = Callable[..., list[object]]
 
@@ -135,7 +134,7 @@ def test_few_folders_make_no_index(ask: Ask, own_index: Path, monkeypatch: pytes
 
 
 def rows(folder: Path) -> list[list[object]]:
-    listing = list_runs(find_directories([folder]), datetime.now(UTC), columns=["state", "position", "lr", "loss"])
+    listing = list_runs(folder, columns=["state", "position", "lr", "loss"])
     return [list(row[1:]) for row in listing.rows]
 
 
@@ -160,5 +159,31 @@ def test_runs_that_resume_or_change_are_listed_as_they_are_now(quick_path: Path)
     assert rows(runs)[0][2] == 7
     assert [target.config for target in find_targets([runs])] == [{"lr": 7}, {"lr": 2}]
     (runs / "a/logs/metrics.jsonl").write_bytes(b"not json\n")
-    listing = list_runs(find_directories([runs]), datetime.now(UTC))
+    listing = list_runs(runs)
     assert "a/logs/metrics.jsonl, line 1" in listing.unreadable[0]
+
+
+def test_a_stopped_run_is_read_once_and_then_remembered(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(quick_path / "run", {}, is_finished=False)
+    reads: list[str] = []
+    attributes, read = LocalStore.attributes, LocalStore.read
+
+    def count_attributes(store: LocalStore, directory: str = "") -> Attributes:
+        reads.append("attributes")
+        return attributes(store, directory)
+
+    def count_read(store: LocalStore, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        reads.append(path)
+        return read(store, path, start, stop)
+
+    monkeypatch.setattr(LocalStore, "attributes", count_attributes)
+    monkeypatch.setattr(LocalStore, "read", count_read)
+    for _ in range(2):
+        facts = require_answers(read_facts([quick_path / "run"]))
+        assert facts[0]["state"] == "stopped"
+    assert sorted(reads) == ["attributes", "status.json"]
+
+
+def test_a_run_whose_process_may_die_is_not_remembered(quick_path: Path) -> None:
+    with begin(ResultDirectory(LocalStore(quick_path / "run")), ResultPlan("model", {}), heartbeat_seconds=None):
+        assert not require_answers(read_facts([quick_path / "run"]))[0]["is_settled"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,18 +36,26 @@ def names(listing: Listing, folder: Path) -> list[str]:
     return [os.path.relpath(row[0], folder) for row in listing.rows]
 
 
-def listed(folder: Path, **options: list[str]) -> Listing:
-    return list_runs(find_directories([folder]), datetime.now(UTC), **options)
+def listed(folder: Path, **options: Any) -> Listing:
+    return list_runs(folder, **options)
+
+
+def test_a_metric_that_was_not_logged_lately_can_still_be_asked_for(folder: Path) -> None:
+    lines = [*evaluation_lines("first", [0.9]), *train_lines([1.0] * 100)]
+    make_run(folder / "long", {"model": {"lr": 1.0}}, lines)
+    listing = listed(folder, sort="-first.auc", columns=["first.auc"])
+    assert names(listing, folder)[0] == "long"
+    assert listing.rows[0][1] == 0.9
 
 
 def test_every_result_below_a_folder_is_listed_with_its_state_and_metrics(folder: Path) -> None:
     listing = listed(folder)
-    assert listing.columns == ["name", "state", "kind", "age", "metric.loss", "metric.next.auc"]
+    assert listing.columns == ["name", "state", "kind", "age", "code", "metric.loss", "metric.next.auc"]
     assert names(listing, folder) == ["a", "b", "deep/c", "table"]
     assert [row[1:3] for row in listing.rows] == [
         ["finished", "model"], ["stopped", "model"], ["finished", "model"], ["finished", "table"],
     ]  # fmt: skip
-    assert [row[5] for row in listing.rows] == [0.6, 0.7, 0.8, MISSING]
+    assert [row[6] for row in listing.rows] == [0.6, 0.7, 0.8, MISSING]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +73,19 @@ def test_every_result_below_a_folder_is_listed_with_its_state_and_metrics(folder
 )
 def test_conditions_choose_runs(folder: Path, where: list[str], expected: list[str]) -> None:
     assert names(listed(folder, where=where), folder) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "problem"),
+    [
+        ("lr>abc", "lr > abc compares 0.5 (a number) with 'abc' (a string)"),
+        ("state<=5", "state <= 5 compares 'finished' (a string) with 5 (an integer)"),
+    ],
+)
+def test_a_number_is_not_compared_with_a_text(folder: Path, condition: str, problem: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        listed(folder, where=[condition])
+    assert str(caught.value) == f"--where: {problem}"
 
 
 def test_runs_are_sorted_by_any_column_and_those_without_it_come_last(folder: Path) -> None:
@@ -90,7 +112,7 @@ def test_a_name_that_fits_several_columns_is_an_error_and_policies_come_last(qui
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["lr", "=3", "lr>", "", ">"])
+@pytest.mark.parametrize("text", ["lr", "=3", "lr>", "", ">", "lr>>0.1", "lr=>0.1", "lr=<0.1", "lr<>0.1", "lr=!0.1"])
 def test_a_malformed_condition_is_an_error_with_an_example(text: str) -> None:
     with pytest.raises(BadInput, match=r"a condition is a column, one of = != .* and a value, for example \"lr>0.01\""):
         parse_condition(text)
@@ -126,7 +148,7 @@ def test_an_unreadable_run_does_not_hide_the_others(folder: Path) -> None:
 
 def test_the_age_is_the_time_since_the_last_heartbeat(folder: Path) -> None:
     later = datetime.now(UTC) + timedelta(hours=5)
-    ages = [row[3] for row in list_runs(find_directories([folder / "a"]), later).rows]
+    ages = [row[3] for row in list_runs(folder / "a", now=later).rows]
     assert ages == pytest.approx([5 * 3600], abs=60)
 
 

@@ -14,11 +14,11 @@ from tests.training.toys import make_hours, write_table
 from tests.waiting import wait_until
 
 from samovar.config.identity import PLACE_KEYS
-from samovar.provenance.audit import audit
+from samovar.provenance.auditing import audit
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import ChildExit, run_in_child, start_child
 from samovar.results import open_directory
-from samovar.stages.stage import run_stage
+from samovar.stages.stage import make_stage
 from samovar.testing.disks import CountingDisk, KillingDisk
 from samovar.training.request import make_request
 
@@ -159,7 +159,7 @@ def test_a_stage_killed_at_any_disk_operation_ends_with_the_same_bytes(folder: P
 
     def run_on(disk: CountingDisk) -> ChildExit:
         def work() -> None:
-            run_stage(replace(request, disk=disk))
+            make_stage(replace(request, disk=disk))
             print(disk.points)
 
         return run_in_child(work, folder / "log")
@@ -169,7 +169,7 @@ def test_a_stage_killed_at_any_disk_operation_ends_with_the_same_bytes(folder: P
         assert run_on(KillingDisk(point)).was_killed
         run_well(folder, "numbers", out="killed")
         assert compare(expected, contract_of(folder / "killed")) == []
-        assert audit(open_directory(folder / "killed")).differences == []
+        assert audit(folder / "killed").differences == []
 
 
 def test_a_key_that_was_not_read_is_a_warning_unless_it_is_retired(folder: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_killed_stage_starts_over_with_nothing_of_the_old_attempt(
     write_stage(folder, "nap", NAPPING, {})
     request = make_request(folder / "nap.json", folder / "nap.py", directory_keys=PLACE_KEYS["run"])
     monkeypatch.setenv("NAP", str(folder / "asleep"))
-    child = start_child(lambda: run_stage(request), folder / "log")
+    child = start_child(lambda: make_stage(request), folder / "log")
     wait_until((folder / "asleep").exists, "the stage sleeps")
     assert "is in use by process" in run(folder, "nap").output
     os.kill(child.pid, signal.SIGKILL)

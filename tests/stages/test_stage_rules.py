@@ -9,8 +9,8 @@ from tests.stages.toys import NUMBERS, TOTAL, copy_example, run, run_well, write
 
 from samovar.config import flat_diff, read_config
 from samovar.results import open_directory
-from samovar.runs.clone import clone
-from samovar.runs.diff import label_all
+from samovar.runs.cloning import clone
+from samovar.runs.comparison import label_all
 from samovar.runs.find import find_targets
 
 
@@ -122,7 +122,7 @@ def test_a_key_of_a_script_is_never_taken_for_one_of_samovars(folder: Path) -> N
     targets = find_targets([folder / "mine", folder / "other"])
     assert label_all(targets) == ["follow=1", "follow=99"]
     for name in ("mine", "mine/model_config.json"):
-        copied = clone(find_targets([folder / name])[0], [{"follow": 2}]).path
+        copied = clone(folder / name, {"follow": 2}).path
         assert read_config(copied)["model_dir"] == "m1"
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from samovar.config import parse_override
 from samovar.config.identity import PLACE_KEYS
 from samovar.provenance.verify import ChildExit, run_in_child
-from samovar.stages.stage import run_stage
+from samovar.stages.stage import make_stage
 from samovar.training.request import make_request
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -43,7 +44,7 @@ def run(
     """Run a stage as `samovar run` does."""
 
     def work() -> None:
-        overrides = [] if conf is None else [conf if isinstance(conf, str) else json.dumps(conf)]
+        overrides = [] if conf is None else [parse_override(conf) if isinstance(conf, str) else conf]
         place = folder / out if out is not None else None
         request = make_request(
             folder / f"{name}.json",
@@ -52,7 +53,7 @@ def run(
             out=place,
             directory_keys=PLACE_KEYS["run"],
         )
-        done = run_stage(replace(request, accept_defaults=is_accepted))
+        done = make_stage(replace(request, accept_defaults=is_accepted))
         print(*done.notes, f"{done.directory.name}: finished{' already' if done.was_finished else ''}", sep="\n")
 
     return run_in_child(work, folder / "child.log")

@@ -19,14 +19,15 @@ from samovar.config.identity import Parent, read_parent, without_parent
 from samovar.errors import BadInput, ConfigError, NotAResult, Stopped
 from samovar.queue import open_queue
 from samovar.signals import StopRequest
-from samovar.sweep import Done, Request, run_experiment
+from samovar.sweep import Done
+from samovar.sweep.experiment import Request, run_parts
 
 SCRIPT = str(TOY)
 
 
 def run(path: Path, stop: StopRequest | None = None, **options: Any) -> Done:
     request = Request(path, **{"num_workers": 2, "make_command": toy_command, **options})
-    return run_experiment(request, stop or StopRequest(), lambda states: None)
+    return run_parts(request, stop or StopRequest(), lambda states: None)
 
 
 def write(path: Path, **document: Any) -> Path:
@@ -41,6 +42,7 @@ def test_parts_are_made_run_and_collected(quick_path: Path) -> None:
     folder = quick_path / "exp"
     assert done.folder == folder
     rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
+    assert len({row.pop("code") for row in rows}) == 1
     assert rows == [
         {"part": "0", "state": "done", "steps": "1", "loss": "1.0", "loss:max": "1.0"},
         {"part": "1", "state": "done", "steps": "2", "loss": "0.5", "loss:max": "1.0"},
@@ -254,7 +256,7 @@ def test_the_click_example_runs_on_the_command_line(quick_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "3 parts, 0 already done" in done.stderr
     rows = list(csv.DictReader((folder / "experiment/table.csv").read_text().splitlines()))
-    assert [row["model.emb_lr"] for row in rows] == ["0.03", "0.1", "0.1"]
+    assert [row["model.emb_lr"] for row in rows] == ["0.1", "0.4", "0.4"]
     assert all(0 < float(row["ahead.log_loss"]) < 1 for row in rows)
     assert {
         json.loads((folder / f"experiment/{n}/model_config.json").read_text())["num_threads"] for n in range(3)

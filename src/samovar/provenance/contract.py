@@ -1,8 +1,9 @@
 """The exactness contract: what must be equal bit for bit in two runs of one config, and where two runs first differ.
 `replay` and `verify-resume` compare by it. Runs nothing.
 
-It covers every file in model/, evaluation/, files/ (stages), manifest/ and segments/ (tables), the metrics log, and
-TensorBoard's (tag, step, value) sequence. Wall-clock times are kept elsewhere.
+It covers every file in model/, best/, evaluation/, files/ (stages), the manifests and segments of a table, the metrics
+log, and TensorBoard's (tag, step, value) sequence. Wall-clock times are kept elsewhere, and lease epochs are cut from
+the names of a table's files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +15,12 @@ import numpy as np
 
 from samovar.results import open_directory
 from samovar.results.arrays import ArraysFile
-from samovar.results.artifacts import EVENTS_LOG, FILES, METRICS_LOG
+from samovar.results.artifacts import BEST, EVENTS_LOG, FILES, METRICS_LOG
 from samovar.results.event_file import read_scalars
+from samovar.store.lease import without_epoch
+from samovar.tables.manifest import list_versions, table_inventory
 
-ROOTS = ("model", "evaluation", FILES, "manifest", "segments")
+ROOTS = ("model", BEST, "evaluation", FILES)
 Buffer = bytes | memoryview
 _MAX_EXCERPT = 120
 
@@ -30,6 +33,8 @@ def contract_of(out: Path) -> dict[str, Any]:
         kept[f"logs/{METRICS_LOG}"] = store.map(f"logs/{METRICS_LOG}")
     if store.size(f"logs/{EVENTS_LOG}") is not None:
         kept[f"logs/{EVENTS_LOG}"] = list(read_scalars(store.read(f"logs/{EVENTS_LOG}")))
+    if list_versions(store):  # which process wrote a version is no part of the result
+        kept |= {without_epoch(path): store.map(path) for path in sorted(table_inventory(store))}
     return kept | {entry.path: store.map(entry.path) for root in ROOTS for entry in store.list(root)}
 
 

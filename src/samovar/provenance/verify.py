@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -29,8 +30,9 @@ from samovar.results.environment import capture_environment
 from samovar.results.snapshot import committed_snapshots
 from samovar.seeds import numpy_generator
 from samovar.store import LocalStore
+from samovar.store.disk import store_error
 from samovar.training.request import Request
-from samovar.training.train import train
+from samovar.training.session import run_training
 
 LOG = "child.log"
 _POLL_SECONDS = 0.001
@@ -40,31 +42,63 @@ _PAUSE_HARD = 2  # omp_pause_hard of OpenMP 5
 
 @dataclass(frozen=True)
 class VerifyReport:
+    """How runs that were killed compare with one that was not.
+
+    Attributes:
+        num_kills: How many kills there were.
+        num_runs: In how many runs; more than one if a run finished before all kills were done.
+        num_files: How many files were compared.
+        differences: One line per difference. Empty: equal to the last bit.
+    """
+
     num_kills: int
     num_runs: int
-    """More than one if a run finished before all kills were done."""
     num_files: int
     differences: list[str]
-    """Empty: equal to the last bit."""
 
 
 def verify_resume(
-    request: Request, num_kills: int, folder: Path, seed: int = 0, report: Callable[[int], None] = lambda kills: None
+    request: Request,
+    num_kills: int = 10,
+    folder: Path | str | None = None,
+    *,
+    seed: int = 0,
+    report: Callable[[int], None] = lambda kills: None,
 ) -> VerifyReport:
     """Train straight through and with kills, and compare the results.
 
+    Each run is a forked child, so call it before you use torch: a fork copies no threads.
+
     Args:
-        request: Config and script; its directory is not used.
+        request: Config and script, as `samovar.training.make_request` reads them; its directory is not used.
         num_kills: How many times to kill.
-        folder: Where to make the runs.
+        folder: Where to make the runs. None: in a temporary folder.
         seed: Decides the instants of the kills.
         report: Called with the number of kills after each.
+
+    Returns:
+        How the runs compare.
 
     Raises:
         BadInput: The folder has runs already.
         SamovarError: A run failed for another reason than a kill.
+
+    Example:
+        >>> from samovar.training import make_request
+        >>> verify_resume(make_request("online.json", "model.py"), num_kills=2).differences
+        []
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
+        return _verify(request, num_kills, Path(folder), seed, report)
+    with tempfile.TemporaryDirectory(prefix="samovar-verify-") as temporary:
+        return _verify(request, num_kills, Path(temporary), seed, report)
+
+
+def _verify(request: Request, num_kills: int, folder: Path, seed: int, report: Callable[[int], None]) -> VerifyReport:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise store_error(error, "create", folder, folder) from error
     straight = _place(request, folder / "straight")
     if straight.out.exists():
         raise BadInput(f"{straight.out}: already exists. Choose a folder without earlier runs")
@@ -107,7 +141,7 @@ def _place(request: Request, out: Path) -> Request:
 
 
 def _run(request: Request, folder: Path, kill_after_seconds: float | None = None) -> "ChildExit":
-    return run_in_child(lambda: train(request), folder / LOG, kill_after_seconds)
+    return run_in_child(lambda: run_training(request), folder / LOG, kill_after_seconds)
 
 
 def _run_with_kills(

@@ -4,10 +4,12 @@ for it. Knows no jobs.
 Every transaction opens its own connection: none can go stale, a removed file is noticed, and threads share nothing.
 """
 
+import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -34,7 +36,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import ColumnElement
 
-from samovar.errors import BadInput, NotAResult, QueueUnavailable
+from samovar.errors import BadInput, NotAResult, QueueUnavailable, hide_passwords
 
 metadata = MetaData()
 
@@ -107,6 +109,7 @@ class Database:
         self.name = name
         self._engine = engine
         self._patience_seconds = patience_seconds
+        self._has_answered = False
 
     @classmethod
     def open(cls, url: str, *, is_new: bool = False, patience_seconds: float = PATIENCE_SECONDS) -> Self:
@@ -126,7 +129,7 @@ class Database:
         if parsed.get_backend_name() == "sqlite":
             engine, name = _open_sqlite(parsed, is_new)
         else:
-            engine, name = _open_postgresql(parsed), parsed.render_as_string(hide_password=True)
+            engine, name = _open_postgresql(parsed), _show(url)
         database = cls(engine, name, patience_seconds)
         if is_new:
             database.transact(_create_tables)
@@ -140,10 +143,12 @@ class Database:
         while True:
             try:
                 with self._engine.begin() as connection:
-                    return act(connection)
+                    answer = act(connection)
+                self._has_answered = True
+                return answer
             except DBAPIError as error:
                 reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
-                is_permanent = isinstance(error, _PERMANENT)
+                is_permanent = isinstance(error, _PERMANENT) or self._is_damaged(error.orig)
                 if is_permanent or time.monotonic() + pause > deadline:
                     tried = "" if is_permanent else f" after {self._patience_seconds:.0f} s"
                     raise QueueUnavailable(
@@ -152,6 +157,14 @@ class Database:
                     ) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _is_damaged(self, error: BaseException | None) -> bool:
+        """Whether SQLite found that the file is not, or no longer, a database: waiting does not help. A file that could
+        be opened before may come back."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return not self._has_answered
+        return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
 def _create_tables(connection: Connection) -> None:
@@ -162,16 +175,25 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _parse(url: str) -> URL:
+    shown = _show(url)
     try:
         parsed = make_url(url)
         parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        if isinstance(error, ModuleNotFoundError):
-            raise BadInput(f"--db {url}: {error}. Install the driver: pip install 'samovar[postgres]'") from None
-        raise BadInput(f"--db {url}: not an address of a database, such as {_EXAMPLES}") from None
+    except ModuleNotFoundError as error:
+        raise BadInput(f"--db {shown}: {error}. Install the driver: pip install 'samovar[postgres]'") from None
+    except (ArgumentError, NoSuchModuleError, ValueError):  # ValueError: a port that is no number
+        raise BadInput(f"--db {shown}: not an address of a database, such as {_EXAMPLES}") from None
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(f"--db {url}: a queue cannot be in {parsed.get_backend_name()}. Use {_EXAMPLES}")
+        raise BadInput(f"--db {shown}: a queue cannot be in {parsed.get_backend_name()}. Use {_EXAMPLES}")
+    if parsed.get_backend_name() == "postgresql" and "@" in f"{parsed.host}{parsed.database}":
+        # a part of the password was taken for the host, and the driver would print it
+        raise BadInput(f"--db {shown}: in a user's name or password, write %40 for @, %3A for : and %2F for /")
     return parsed
+
+
+def _show(url: str) -> str:
+    """An address as errors show it: without the password, also if it lacks its scheme or a slash."""
+    return hide_passwords(re.sub(r"^((?:[^:/@]*:?//)?[^:@]*):.*@", r"\1:***@", url, flags=re.DOTALL))
 
 
 def _no_queue(name: str) -> NotAResult:
@@ -179,6 +201,8 @@ def _no_queue(name: str) -> NotAResult:
 
 
 def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
+    if url.host:
+        raise BadInput(f"--db sqlite://{url.host}…: an SQLite file has three slashes, such as sqlite:///queue.db")
     if not url.database or url.database == ":memory:":
         raise BadInput(
             "--db: a queue cannot be in memory. Use a file that workers can open, such as sqlite:///queue.db"
@@ -210,6 +234,9 @@ def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
 
 def _make_file(path: Path) -> None:
     deadline = time.monotonic() + _BUSY_SECONDS
+    with suppress(OSError):  # SQLite says what is wrong
+        # Configs and logs are for the owner only; SQLite gives its other files the same mode.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     while True:
         try:
             with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:

@@ -6,21 +6,30 @@ nothing, and trusts no worker's clock.
               │                 │ └────▶ cancelled      retry ─▶ waiting
               └─────────────────┘ stopped; failed with attempts left; its worker's lease ran out
 
-    take         waiting ─▶ running, epoch + 1         no two workers get the same job
-    heartbeat    only with the epoch that was taken    otherwise another worker has the job by now
-    end          only with the epoch that was taken    a worker that slept past its lease changes nothing
+    take         waiting ─▶ running, lease epoch + 1        no two workers get the same job
+    heartbeat    only with the lease epoch that was taken   otherwise another worker has the job by now
+    end          only with the lease epoch that was taken   a worker that slept past its lease changes nothing
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
-from samovar.errors import BadInput, Conflict
+from samovar.config.records import read_record
+from samovar.errors import BadInput, Conflict, CorruptData
 from samovar.queue.database import Database, database_now, jobs
-from samovar.queue.task import MAX_INTEGER, Task, describe_difference, is_done, is_made, is_rebuilt
+from samovar.queue.task import (
+    MAX_INTEGER,
+    Task,
+    describe_changed_code,
+    describe_difference,
+    is_done,
+    is_made,
+    is_rebuilt,
+)
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 STATES: tuple[State, ...] = get_args(State)
@@ -29,6 +38,9 @@ ENDED_STATES: tuple[State, ...] = ("done", "failed", "cancelled")
 
 LEASE_SECONDS = 60.0
 _RESET: dict[str, Any] = {"attempts": 0, "ready_at": 0.0, "exit_code": None, "error": None, "log": None}
+_TEXTS = ("kind", "config_path", "overrides", "config", "script", "out", "folder", "state", "holder", "error", "log")
+_INTEGERS = ("id", "priority", "max_attempts", "attempts", "epoch", "exit_code")
+_NULLABLE = ("script", "holder", "error", "log", "exit_code")
 _RELEASED: dict[str, Any] = {"beat_at": None, "lease_until": None}
 
 
@@ -42,6 +54,7 @@ class Job:
     attempts: int
     """Failures and dead workers so far."""
     epoch: int
+    """The job's lease epoch, which grows each time it is taken or taken away."""
     holder: str | None
     """The worker that has the job, or had it last."""
     silent_seconds: float | None
@@ -80,6 +93,8 @@ class Added:
     how: Literal["added", "known", "finished", "again", "replaced"]
     """known: nothing to do; finished: its directory is finished; again: its directory was removed; replaced: it took
     the place of a job that had failed, was cancelled or was rebuilt."""
+    note: str | None = None
+    """What a user should look at: the code differs from that of the finished directory."""
 
 
 _SELECT = select(
@@ -104,10 +119,11 @@ def _to_columns(task: Task) -> dict[str, Any]:
 
 
 def _to_job(row: Row[Any]) -> Job:
+    _refuse_other_types(row)
     task = Task(
         row.kind,
         row.config_path,
-        tuple(json.loads(row.overrides)),
+        read_record(tuple[str, ...], str(row.overrides).encode(), f"the overrides of job {row.id}"),
         row.config,
         row.script,
         row.out,
@@ -130,13 +146,29 @@ def _to_job(row: Row[Any]) -> Job:
     )
 
 
+def _refuse_other_types(row: Row[Any]) -> None:
+    """SQLite keeps any value in any column, and its file may be damaged."""
+    for names, kind in ((_TEXTS, str), (_INTEGERS, int)):
+        for name in names:
+            value = row._mapping[name]
+            if not isinstance(value, kind) and not (value is None and name in _NULLABLE):
+                raise CorruptData(f"the queue is damaged: {name} of job {row.id!r} is {type(value).__name__}")
+    if row.state not in STATES:
+        raise CorruptData(f"the queue is damaged: job {row.id} has the state {row.state!r}")
+
+
 class Queue:
     """Jobs in a database; every method is one transaction.
 
+    Args:
+        database: Where the jobs are; see `open_queue`.
+
     Example:
-        queue = open_queue("sqlite:///queue.db", is_new=True)
-        queue.add([make_task(Path("model.json"), script=Path("model.py"))])
-        Worker(queue, worker_name()).run_until_empty()
+        >>> queue = open_queue("sqlite:///jobs.db", is_new=True)
+        >>> print(*(added.how for added in queue.add([make_task("online.json", script="model.py")])))
+        added
+        >>> queue.counts()
+        {'waiting': 1}
     """
 
     def __init__(self, database: Database) -> None:
@@ -155,7 +187,8 @@ class Queue:
         def act(connection: Connection) -> list[Added]:
             return [_add(connection, task, task.out in finished, task.out in made) for task in tasks]
 
-        return self._transact(act)
+        added = self._transact(act)
+        return [replace(each, note=describe_changed_code(each.job.task)) for each in added]
 
     def put(self, task: Task, state: State, error: str | None = None) -> bool:
         """Add a job in the state that its directory shows; False if there is a job for that directory."""
@@ -178,6 +211,7 @@ class Queue:
         return self._transact(lambda connection: [_to_job(row) for row in connection.execute(query)])
 
     def job(self, number: int) -> Job:
+        """The job of that number."""
         found = self.jobs(ids=[number])
         if not found:
             raise BadInput(f"{self.name}: has no job {number}. See `samovar queue ls`")
@@ -189,12 +223,13 @@ class Queue:
         return self._transact(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     def states(self, ids: Sequence[int]) -> dict[int, State]:
+        """The state of each of these jobs."""
         query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(ids)).order_by(jobs.c.id)
         return self._transact(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     def take(self, holder: str, lease_seconds: float = LEASE_SECONDS) -> Job | None:
-        """Take the next job under a new epoch; None if none waits. Every call needs another `holder`, except a call
-        repeated because its answer was lost."""
+        """Take the next job under a new lease epoch; None if none waits. Every call needs another `holder`, except a
+        call repeated because its answer was lost."""
 
         def act(connection: Connection) -> Job | None:
             # the answer to an earlier call may have been lost
@@ -259,14 +294,17 @@ def open_queue(url: str, *, is_new: bool = False, patience_seconds: float | None
         is_new: Create the queue if there is none; otherwise that is an error.
         patience_seconds: How long an operation waits for a database that does not answer; 20 by default.
 
+    Returns:
+        The queue.
+
     Raises:
         BadInput: The address is not one of a database that can hold a queue.
         NotAResult: There is no queue at the address.
         QueueUnavailable: The database does not answer.
 
     Example:
-        queue = open_queue("sqlite:///queue.db", is_new=True)
-        print(queue.counts())
+        >>> open_queue("sqlite:///queue.db", is_new=True).counts()
+        {}
     """
     options = {} if patience_seconds is None else {"patience_seconds": patience_seconds}
     return Queue(Database.open(url, is_new=is_new, **options))
@@ -292,7 +330,7 @@ def _new_lease(lease_seconds: float) -> dict[str, Any]:
 
 
 def _update_held(job: Job) -> Any:
-    """An update that changes the job only while it is held under the epoch that was taken."""
+    """An update that changes the job only while it is held under the lease epoch that was taken."""
     return update(jobs).where(jobs.c.id == job.id, jobs.c.epoch == job.epoch, jobs.c.state == "running")
 
 
@@ -316,8 +354,8 @@ def _end_values(job: Job, outcome: Outcome) -> dict[str, Any]:
 
 
 def _release_lost(connection: Connection) -> None:
-    """Take jobs from workers whose lease ran out. That costs the job an attempt. The new epoch keeps a worker that only
-    slept from ending the job."""
+    """Take jobs from workers whose lease ran out. That costs the job an attempt. The new lease epoch keeps a worker
+    that only slept from ending the job."""
     lost = select(jobs).where(jobs.c.state == "running", jobs.c.lease_until < database_now())
     for row in connection.execute(lost.with_for_update(skip_locked=True)).all():
         attempts = row.attempts + 1

@@ -13,7 +13,7 @@ from samovar.results.directory import CONFIG, SCRIPT
 from samovar.runs.find import command_of, find_results
 
 
-def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[str]:
+def rebuild(queue: Queue, roots: Iterable[Path | str], max_attempts: int = 3) -> Counter[str]:
     """Add a job for each result directory that has none.
 
     Results made by calls from Python are left out: no command can continue them.
@@ -30,7 +30,8 @@ def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[s
         BadInput: A root is not a folder.
 
     Example:
-        rebuild(open_queue("sqlite:///queue.db", is_new=True), [Path("models")], max_attempts=3)
+        >>> rebuild(open_queue("sqlite:///queue.db", is_new=True), ["models"])["done"]
+        2
     """
     counts: Counter[str] = Counter()
     for directory in _find(roots):
@@ -46,8 +47,8 @@ def rebuild(queue: Queue, roots: Iterable[Path], max_attempts: int) -> Counter[s
     return counts
 
 
-def _find(roots: Iterable[Path]) -> Iterator[ResultDirectory]:
-    for root in roots:
+def _find(roots: Iterable[Path | str]) -> Iterator[ResultDirectory]:
+    for root in map(Path, roots):
         if not root.is_dir():
             raise BadInput(f"{root}: not a folder")
         yield from (open_directory(path.resolve()) for path in find_results(root))

@@ -14,10 +14,12 @@ from typing import Any
 
 from samovar.config import dump_config, flatten, merge, parse_config, parse_override, read_config, resolve_path
 from samovar.config.diff import diff_flat
+from samovar.config.document import suggest_path
 from samovar.config.identity import PLACE_KEYS, STAGE, identity, named_place
 from samovar.config.values import MISSING, Tree, same
 from samovar.errors import BadInput, ConfigError
-from samovar.results import ResultDirectory
+from samovar.results import ResultDirectory, ResultPlan
+from samovar.results.code import diff_code
 from samovar.results.directory import CONFIG
 from samovar.runs.find import KINDS
 from samovar.store import LocalStore
@@ -30,7 +32,12 @@ _CHOSEN_BY_THE_MACHINE = ("num_threads",)
 
 @dataclass(frozen=True)
 class Task:
-    """What a user could type as one command in `folder`."""
+    """One config to run: what a user could type as one command in `folder`.
+
+    Example:
+        >>> make_task("online.json", script="model.py").priority
+        0
+    """
 
     kind: str
     config_path: str
@@ -50,16 +57,17 @@ class Task:
 
     @property
     def tree(self) -> dict[str, Any]:
+        """The effective config."""
         return parse_config(self.config, self.config_path)
 
 
 def make_task(
-    config: Path,
+    config: Path | str,
     *,
     kind: str = "train",
-    script: Path | None = None,
-    overrides: Sequence[str] = (),
-    out: Path | None = None,
+    script: Path | str | None = None,
+    overrides: Sequence[Mapping[str, Any]] = (),
+    out: Path | str | None = None,
     priority: int = 0,
     max_attempts: int = 3,
 ) -> Task:
@@ -69,31 +77,39 @@ def make_task(
         config: The config file.
         kind: The command: brew, train, predict or run.
         script: A Python file, for train and run.
-        overrides: Changes to the config, as `--conf` takes them.
+        overrides: Config keys to change, one mapping after the other; a dotted key is a path.
         out: The result directory; by default the one that the config names, or the config's own name.
         priority: Higher priorities run first.
         max_attempts: Failures and dead workers before the job counts as failed.
 
+    Returns:
+        The task, for `Queue.add`.
+
     Raises:
         BadInput: An argument is not valid.
-        ConfigError: The config or an override cannot be read.
+        ConfigError: The config cannot be read.
 
     Example:
-        task = make_task(Path("model.json"), script=Path("model.py"), overrides=['{"model.lr": 0.01}'])
+        >>> task = make_task("online.json", script="model.py", overrides=[{"model.lr": 0.01}], out="models/click_3")
+        >>> task.kind, task.tree["model"]
+        ('train', {'lr': 0.01})
     """
+    config, script = Path(config), None if script is None else Path(script)
     if kind not in KINDS:
         raise BadInput(f"--kind: no kind {kind!r}. Available: {', '.join(KINDS)}")
-    if kind in _NEEDS_SCRIPT and (script is None or not script.is_file()):
-        raise BadInput(f"--script: {kind} needs a Python file, got {script or 'nothing'}")
+    if kind in _NEEDS_SCRIPT and script is None:
+        raise BadInput(f"--script is missing: {kind} needs a Python file")
+    if kind in _NEEDS_SCRIPT and script is not None and not script.is_file():
+        raise BadInput(f"{script}: no such script{suggest_path(script, '*.py')}")
     for option, number, smallest in (("--priority", priority, -MAX_INTEGER), ("--max-attempts", max_attempts, 1)):
         if not smallest <= number <= MAX_INTEGER:
             raise BadInput(f"{option} must be from {smallest} to {MAX_INTEGER}, got {number}")
-    tree = merge(read_config(config), *map(parse_override, overrides))
-    place = out or named_place(config, tree, PLACE_KEYS[kind])
+    tree = merge(read_config(config), *overrides)
+    place = Path(out) if out is not None else named_place(config, tree, PLACE_KEYS[kind])
     return Task(
         kind,
         str(config.resolve()),
-        tuple(overrides),
+        tuple(json.dumps(each, ensure_ascii=False) for each in overrides),
         dump_config(tree),
         None if script is None or kind not in _NEEDS_SCRIPT else str(script.resolve()),
         str(place.resolve()),
@@ -124,6 +140,28 @@ def is_made(task: Task) -> bool:
     """Whether its directory is finished, from any config; a live table, which never finishes, counts too."""
     directory = ResultDirectory(LocalStore(task.out))
     return directory.is_finished or directory.is_live
+
+
+def read_code(task: Task) -> dict[str, bytes]:
+    """The files of its code as they are now, by the paths that its directory keeps; empty if it has no script."""
+    if task.script is None:
+        return {}
+    from samovar.training.script import read_script  # takes a second to import
+
+    script = read_script(Path(task.script))
+    return ResultPlan(task.kind, {}, script.source, script.contents).code_files
+
+
+def describe_changed_code(task: Task) -> str | None:
+    """What a user should know about a finished directory whose code differs from the task's; None if it does not."""
+    directory = ResultDirectory(LocalStore(task.out))
+    if not directory.is_finished or not directory.code:
+        return None
+    try:
+        changes = diff_code(directory, read_code(task))
+    except ConfigError as error:  # the script is gone or broken; nothing needs it
+        return f"{task.out}: finished, but {error}"
+    return f"{task.out}: the code has changed since it was made, and it is not made again{changes}" if changes else None
 
 
 def is_rebuilt(task: Task) -> bool:
@@ -190,7 +228,8 @@ def make_command(task: Task) -> list[str]:
     """The command that a user would type. A config that changed since it was added is an error."""
     check_unchanged(task)
     make: dict[str, Command] = {"brew": _brew, "train": _train, "predict": _predict, "run": _run}
-    return [sys.executable, "-m", "samovar", *make[task.kind](task), "--out", task.out]
+    # -P: `-m` alone would import modules from the job's folder, such as a `typer.py` that a stranger put there.
+    return [sys.executable, "-P", "-m", "samovar", *make[task.kind](task), "--out", task.out]
 
 
 def _brew(task: Task) -> list[str]:

@@ -26,6 +26,7 @@ from samovar.errors import QueueUnavailable, SamovarError, Stopped
 from samovar.queue.jobs import LEASE_SECONDS, Job, Outcome, Queue
 from samovar.queue.task import Command, is_made, make_command
 from samovar.results import ResultDirectory
+from samovar.results.directory import Status
 from samovar.signals import StopRequest
 from samovar.store import LocalStore, lease_state
 
@@ -110,11 +111,18 @@ _STOPPED_BY_SIGNAL = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 128 + si
 
 
 def worker_name(given: str = "worker") -> str:
-    """A name that no other worker has: host and process for people, and a random word, because containers may share
-    host names and process numbers.
+    """Make a name that no other worker has: host and process for people, and a random word, because containers may
+    share host names and process numbers.
+
+    Args:
+        given: What the name starts with.
+
+    Returns:
+        A name such as `gpu@host:4711:9f86d081`.
 
     Example:
-        worker_name("gpu")  # gpu@host:4711:9f86d081
+        >>> worker_name("gpu").partition("@")[0]
+        'gpu'
     """
     return f"{given}@{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
@@ -124,7 +132,10 @@ class Worker:
     """Runs the jobs of a queue, one at a time.
 
     Example:
-        Worker(open_queue("sqlite:///queue.db"), worker_name()).run_until_empty()
+        >>> worker = Worker(open_queue("sqlite:///queue.db", is_new=True), worker_name())
+        >>> worker.run_until_empty()
+        >>> worker.num_taken
+        0
     """
 
     queue: Queue
@@ -192,6 +203,7 @@ class Worker:
         """None if the job is no longer ours."""
         if (holder := _holder(job)) is not None:
             return self._wait_for(holder)
+        before = _last_report(job)
         with Child(self.make_command(job.task), _folder(job)) as child:
             watch = _Watch(self, job, child)
             code = watch.wait()
@@ -199,9 +211,9 @@ class Worker:
                 raise watch.database_error
             if watch.is_lost:
                 return None
-            return self._outcome_of(job, code, child)
+            return self._outcome_of(job, code, child, before)
 
-    def _outcome_of(self, job: Job, code: int, child: Child) -> Outcome:
+    def _outcome_of(self, job: Job, code: int, child: Child, before: Status | None) -> Outcome:
         log = child.log_tail()
         if code == 0 and is_made(job.task):  # the directory is the truth, not the exit code
             return Outcome("done", code, log=log)
@@ -209,7 +221,11 @@ class Worker:
             return Outcome("put back", code, log=log)
         if (holder := _holder(job)) is not None:
             return self._wait_for(holder)  # another process was faster and continues: not a failure
-        return Outcome("wrong" if code == 2 else "failed", code, _explain(job, code, child.pid, log), log)
+        after = _last_report(job)
+        if code and after is not None and after != before and not _is_of(after, child):
+            # It was faster and has ended since. The next attempt finds what it left: perhaps a finished result.
+            return Outcome("put back", code, f"{after.holder} has just left the directory", log)
+        return Outcome("wrong" if code == 2 else "failed", code, _explain(after, code, child, log), log)
 
     def _wait_for(self, holder: str) -> Outcome:
         """An earlier worker's process still works in the directory. The job continues when it ends or falls silent."""
@@ -263,21 +279,30 @@ def _holder(job: Job) -> str | None:
     return str(state.holder) if state.is_held else None
 
 
+def _last_report(job: Job) -> Status | None:
+    """What the last process of the directory said about itself; None if nothing can be read."""
+    try:
+        return ResultDirectory(LocalStore(Path(job.task.out))).status
+    except SamovarError:
+        return None
+
+
+def _is_of(status: Status, child: Child) -> bool:
+    holder = status.holder
+    return holder is not None and (holder.host, holder.pid) == (socket.gethostname(), child.pid)
+
+
 def _folder(job: Job) -> str:
     """Where the job was added; the config's folder if that does not exist here: all paths are absolute."""
     folder = Path(job.task.folder)
     return str(folder if folder.is_dir() else Path(job.task.config_path).parent)
 
 
-def _explain(job: Job, code: int, pid: int, log: str) -> str:
+def _explain(status: Status | None, code: int, child: Child, log: str) -> str:
     """The error that the directory records of this very process, else the end of the log."""
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     how += ", but there is no finished result" if code == 0 else ""
-    try:
-        status = ResultDirectory(LocalStore(Path(job.task.out))).status
-    except SamovarError:
-        status = None
-    if status is not None and status.error is not None and status.holder is not None and status.holder.pid == pid:
+    if status is not None and status.error is not None and _is_of(status, child):
         return f"{how}: {status.error['type']}: {status.error['message']}"
     last = log[log.rfind("error: ") :] if "error: " in log else (log.strip().splitlines() or ["it printed nothing"])[-1]
     return f"{how}: {last.strip()}"

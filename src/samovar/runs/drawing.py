@@ -3,7 +3,7 @@ Imports matplotlib only when it draws a picture.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from samovar.errors import BadInput
 from samovar.runs.curves import Line, Panel
-from samovar.runs.tree import Dendrogram, Leaf
+from samovar.runs.dendrogram import Dendrogram, Leaf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +28,7 @@ _SHAPES = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
 """The character with strokes in some of these directions, by their sum."""
 _LOW_RGB, _HIGH_RGB = (70, 110, 200), (230, 120, 40)
 _MAX_IN_LEGEND = 20
+_FORMATS = ("png", "svg")
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ def _style(tree: Dendrogram, leaf: Leaf) -> Style | str:
     return Style(color=Color.from_rgb(red, green, blue))
 
 
-def save_panels(panels: Sequence[Panel], files: Mapping[str, Path]) -> None:
-    """Draw one row per panel into each file; the keys are the formats, png and svg."""
+def draw_panels(panels: Sequence[Panel]) -> "Figure":
+    """One row per panel."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4 * len(panels)), layout="constrained")
@@ -146,11 +147,11 @@ def save_panels(panels: Sequence[Panel], files: Mapping[str, Path]) -> None:
         axes.grid(alpha=0.3)
         if len(panel.lines) <= _MAX_IN_LEGEND:
             axes.legend(fontsize="small")
-    save_figure(figure, files)
+    return figure
 
 
-def save_dendrogram(tree: Dendrogram, metric: str | None, files: Mapping[str, Path]) -> None:
-    """Draw leaves from top to bottom, distances from right to left, and names in the colour of the metric."""
+def draw_tree(tree: Dendrogram) -> "Figure":
+    """Leaves from top to bottom, distances from right to left, and names in the colour of the metric."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
@@ -167,20 +168,22 @@ def save_dendrogram(tree: Dendrogram, metric: str | None, files: Mapping[str, Pa
         share: Any = tree.share(leaf)
         if share is not None:
             text.set_color(colormaps["viridis"](0.9 * (1 - share)))
-    if metric is not None:
-        axes.set_title(f"dark: high {metric}", fontsize="small")
-    save_figure(figure, files)
+    if tree.metric is not None:
+        axes.set_title(f"dark: high {tree.metric}", fontsize="small")
+    return figure
 
 
-def save_figure(figure: "Figure", files: Mapping[str, Path]) -> None:
-    """Write a figure to each file; the keys are the formats, png and svg."""
+def save_figure(figure: "Figure", path: Path | str, format_name: str | None = None) -> None:
+    """Write a figure as png or svg, by default as the suffix says."""
     import matplotlib
 
-    for format_name, file in files.items():
-        # Without these an SVG holds the time and random names.
-        metadata = {"Date": None} if format_name == "svg" else {"Software": None}
-        with matplotlib.rc_context({"svg.hashsalt": "samovar"}):
-            try:
-                figure.savefig(file, format=format_name, metadata=metadata, dpi=100)
-            except OSError as error:
-                raise BadInput(f"{file}: cannot write the picture: {error.strerror}") from None
+    chosen = format_name or Path(path).suffix.removeprefix(".")
+    if chosen not in _FORMATS:
+        raise BadInput(f"{path}: the name must end with .png or .svg, which names the format")
+    # Without these an SVG holds the time and random names.
+    metadata = {"Date": None} if chosen == "svg" else {"Software": None}
+    with matplotlib.rc_context({"svg.hashsalt": "samovar"}):
+        try:
+            figure.savefig(path, format=chosen, metadata=metadata, dpi=100)
+        except OSError as error:
+            raise BadInput(f"{path}: cannot write the picture: {error.strerror}") from None

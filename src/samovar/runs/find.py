@@ -3,11 +3,12 @@
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from samovar.config import read_config
+from samovar.config.document import as_path, suggest_path
 from samovar.errors import BadInput
 from samovar.results import ResultDirectory
 from samovar.results.directory import CONFIG, EXTERNAL
@@ -18,6 +19,7 @@ from samovar.store.base import RESERVED
 
 Kind = Literal["brew", "train", "predict", "run"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The commands that make results."""
 _COMMANDS: dict[str, Kind] = {"model": "train", "table": "brew", "prediction": "predict"}
 # Parts of a result, not results; `files` of a stage and `segments` of a table can be large trees.
 _INNER_FOLDERS = frozenset({"snapshot", "evaluation", "logs", "model", "files", "segments", "manifest", EXTERNAL})
@@ -25,53 +27,112 @@ _INNER_FOLDERS = frozenset({"snapshot", "evaluation", "logs", "model", "files", 
 
 @dataclass(frozen=True)
 class Target:
-    """A config, with the result that it made if there is one."""
+    """A config, with the result that it made if there is one.
+
+    Attributes:
+        name: As the user wrote it; numbered if the same thing is named twice.
+        path: The config file or the result directory.
+        config: The config.
+        directory: The result; None for a config file.
+    """
 
     name: str
-    """As the user wrote it; numbered if the same thing is named twice."""
     path: Path
     config: Mapping[str, Any]
     directory: ResultDirectory | None
-    """None for a config file."""
+
+
+Named: TypeAlias = str | Path | Target
+"""What a user names: a result directory, a config, a folder of results or a glob pattern; or what was found there."""
 
 
 @paused_gc()
-def find_targets(names: Iterable[str | Path]) -> list[Target]:
+def find_targets(names: Named | Iterable[Named]) -> list[Target]:
     """Find configs and results, in the order of the names.
 
-    A pattern gives every config and result that matches it, sorted. A folder that is not a result gives all results
-    below it.
+    Args:
+        names: A name, or several. A pattern gives every config and result that matches it, sorted. A folder that is not
+            a result gives all results below it.
+
+    Returns:
+        One target per config and result. What is named twice is there twice.
 
     Raises:
-        BadInput: A pattern matches nothing.
+        BadInput: A name does not exist, or a pattern matches nothing.
+
+    Example:
+        >>> for target in find_targets("models/*"):
+        ...     print(target.name, target.config["model"])
+        models/click_1 {'lr': 0.1}
+        models/click_2 {'lr': 0.2}
     """
-    paths = [path for name in map(str, names) for each in _expand(name) for path in _results_of(Path(each))]
-    folders = [path for path in paths if path.is_dir()]
-    configs = dict(zip(folders, require_answers(read_configs(folders)), strict=True))
     found: dict[str, Target] = {}
-    for path in paths:
-        name, number = str(path), 2
-        while name in found:
-            name, number = f"{path} ({number})", number + 1
-        if path in configs:
-            found[name] = Target(name, path, configs[path], ResultDirectory(LocalStore(path)))
+    paths: list[Path | Target] = []
+    for named in list_names(names):
+        if isinstance(named, Target):
+            paths.append(named)
         else:
-            found[name] = Target(name, path, read_config(path), None)
+            paths += [path for each in _expand(str(named)) for path in _results_of(Path(each))]
+    folders = [path for path in paths if isinstance(path, Path) and path.is_dir()]
+    configs = dict(zip(folders, require_answers(read_configs(folders)), strict=True))
+    for path in paths:
+        if isinstance(path, Target):
+            target = path
+        elif path in configs:
+            target = Target(str(path), path, configs[path], ResultDirectory(LocalStore(path)))
+        else:
+            target = Target(str(path), path, read_config(path), None)
+        name, number = target.name, 2
+        while name in found:
+            name, number = f"{target.name} ({number})", number + 1
+        found[name] = target if name == target.name else replace(target, name=name)
     return list(found.values())
 
 
-def find_directories(names: Iterable[str | Path]) -> list[Path]:
-    """Find the results at or below each folder or pattern, each result once.
+def find_target(name: Named) -> Target:
+    """Find one config or result.
+
+    Raises:
+        BadInput: There is none, or there are several.
+    """
+    targets = find_targets(name)
+    if len(targets) > 1:
+        raise BadInput(f"{name} holds {len(targets)} results; name one of them")
+    return targets[0]
+
+
+def list_names(names: Named | Iterable[Named]) -> list[Named]:
+    """One name, or several, as a list."""
+    if isinstance(names, str | Path | Target):
+        return [names]
+    if not isinstance(names, Iterable) or hasattr(names, "columns"):  # a DataFrame would give its columns
+        return [as_path(names, "a result")]
+    return [each if isinstance(each, Target) else as_path(each, "a result") for each in names]
+
+
+def find_directories(names: str | Path | Iterable[str | Path]) -> list[Path]:
+    """Find result directories.
+
+    Args:
+        names: Folders and glob patterns. Each gives the results at or below it, sorted.
+
+    Returns:
+        The path of each result, once.
 
     Raises:
         BadInput: There is no result at or below one of the names.
+
+    Example:
+        >>> print(*find_directories(["models", "tables"]))
+        models/click_1 models/click_2 tables/clicks
     """
     found: dict[Path, None] = {}
-    for name in map(str, names):
+    for name in map(str, list_names(names)):
         paths = [name] if Path(name).exists() else sorted(glob.glob(name, recursive=True))
         results = [result for path in paths for result in find_results(path)]
         if not results:
-            raise BadInput(f"{name}: no result directory at or below this path")
+            hint = "" if paths else suggest_path(Path(name), is_folder=True)
+            raise BadInput(f"{name}: no result directory at or below this path{hint}")
         found |= dict.fromkeys(results)
     return list(found)
 
@@ -107,8 +168,10 @@ def _entries(folder: Path | str) -> dict[str, os.DirEntry[str]]:
 
 
 def _expand(name: str) -> list[str]:
-    if Path(name).exists() or not glob.has_magic(name):
+    if Path(name).exists():
         return [name]
+    if not glob.has_magic(name):
+        raise BadInput(f"{name}: no such config or result directory{suggest_path(Path(name), is_folder=None)}")
     paths = [path for path in sorted(glob.glob(name, recursive=True)) if _is_target(Path(path))]
     if not paths:
         raise BadInput(f"{name}: no result directory and no config matches this pattern")

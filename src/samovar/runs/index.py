@@ -1,4 +1,4 @@
-"""Answers from very many result directories (config, kind, facts, last metrics), remembered until their files change.
+"""Answers from very many result directories (config, kind, code, facts, metrics), remembered until their files change.
 The files are the truth: without the cache the answers are the same, only later.
 
 An answer counts as long as size, times and inode of every file it was read from are unchanged. A file written less
@@ -20,9 +20,11 @@ from samovar.native import stamps_of
 from samovar.native.files import CTIME
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.artifacts import METRICS_LOG
-from samovar.results.directory import CONFIG, LINEAGE, STATUS
+from samovar.results.code import name_code
+from samovar.results.directory import CONFIG, STATUS
+from samovar.results.lineage import LINEAGE
 from samovar.runs.cache import Change, read_rows, write_rows
-from samovar.runs.metrics import read_last
+from samovar.runs.metrics import read_last, read_series
 from samovar.runs.parallel import map_many
 from samovar.store import LocalStore
 from samovar.store.base import RESERVED
@@ -30,7 +32,6 @@ from samovar.store.base import RESERVED
 SETTLED_SECONDS = 2.0
 MIN_TO_REMEMBER = 100
 """Reading fewer directories is faster than the cache."""
-_FINISHED = "finished"
 
 Json = Any
 Answer = dict[str, Any]
@@ -46,14 +47,25 @@ def read_kinds(folders: Sequence[Path]) -> list[Reply]:
     return read_many(_KINDS, folders)
 
 
+def read_codes(folders: Sequence[Path]) -> list[Reply]:
+    """`code`: the short name of the result's code, None if it has none."""
+    return read_many(_CODES, folders)
+
+
 def read_facts(folders: Sequence[Path]) -> list[Reply]:
-    """`state` and `kind`, and `heartbeat`, `position` and `error` of the status, each None if absent."""
+    """`state` and `kind`, `heartbeat`, `position` and `error` of the status, each None if absent, and `is_settled`:
+    whether they stay as they are until a file changes."""
     return read_many(_FACTS, folders)
 
 
 def read_metrics(folders: Sequence[Path]) -> list[Reply]:
     """The last value of each metric."""
     return read_many(_METRICS, folders)
+
+
+def read_whole_metrics(folders: Sequence[Path]) -> list[Reply]:
+    """The last value of each metric, found in the whole log: also of those that were not logged lately."""
+    return read_many(_WHOLE_METRICS, folders)
 
 
 def require_answers(replies: Iterable[Reply]) -> list[Answer]:
@@ -174,14 +186,19 @@ def _read_kind(folder: Path) -> Answer:
     return {"kind": ResultDirectory(LocalStore(folder)).lineage.kind}
 
 
+def _read_code(folder: Path) -> Answer:
+    return {"code": name_code(ResultDirectory(LocalStore(folder)).code)}
+
+
 def _read_facts(folder: Path) -> Answer:
     directory = ResultDirectory(LocalStore(folder))
-    status, state = directory.status, directory.condition
+    found = directory.look()
+    status, known = found.status, {"state": found.condition, "is_settled": found.is_settled}
     if status is None:
-        return {"state": state, "kind": directory.lineage.kind, "heartbeat": None, "position": None, "error": None}
+        return {**known, "kind": directory.lineage.kind, "heartbeat": None, "position": None, "error": None}
     error = None if status.error is None else f"{status.error['type']}: {status.error['message']}"
     return {
-        "state": state,
+        **known,
         "kind": status.kind,
         "heartbeat": status.heartbeat,
         "position": status.position,
@@ -193,13 +210,21 @@ def _read_metrics(folder: Path) -> Answer:
     return read_last(ResultDirectory(LocalStore(folder)))
 
 
+def _read_whole_metrics(folder: Path) -> Answer:
+    series = read_series(ResultDirectory(LocalStore(folder)))
+    return {metric: each.values[-1] for metric, each in series.items()}
+
+
 _CONFIGS = Question("configs-1", (CONFIG,), _read_config)
 _KINDS = Question("kinds-1", (LINEAGE,), _read_kind)
+_CODES = Question("codes-1", (LINEAGE, f"{RESERVED}/attributes"), _read_code)
 _FACTS = Question(
-    "facts-1",
+    "facts-2",
     (STATUS, f"{RESERVED}/attributes"),
     _read_facts,
-    lambda facts: facts["state"] == _FINISHED,  # whether another run is alive does not show in these files
+    lambda facts: bool(facts["is_settled"]),
 )
 # The log is one file in a finished run, and a folder of segments before.
-_METRICS = Question("metrics-1", (f"logs/{METRICS_LOG}", f"logs/{Path(METRICS_LOG).stem}"), _read_metrics)
+_LOG = (f"logs/{METRICS_LOG}", f"logs/{Path(METRICS_LOG).stem}")
+_METRICS = Question("metrics-2", _LOG, _read_metrics)
+_WHOLE_METRICS = Question("whole-metrics-2", _LOG, _read_whole_metrics)

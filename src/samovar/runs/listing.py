@@ -10,65 +10,120 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from samovar.config.diff import flatten, show_value
+from samovar.config.diff import flatten, format_csv, make_frame, show_value
 from samovar.config.identity import without_parent
-from samovar.config.values import MISSING, nearest, same, split
+from samovar.config.values import MISSING, describe, nearest, same, split
 from samovar.errors import BadInput, SamovarError
-from samovar.runs.index import Reply, read_configs, read_facts, read_metrics
+from samovar.runs.find import find_directories
+from samovar.runs.index import (
+    Reply,
+    read_codes,
+    read_configs,
+    read_facts,
+    read_metrics,
+    read_whole_metrics,
+    require_answers,
+)
 from samovar.runs.metrics import find_metrics, main_metrics
 from samovar.runs.parallel import paused_gc
 
-FACTS = ("name", "state", "kind", "age", "position", "error")
-"""What every run has; a config key of the same name is reached as `config.name`."""
+if TYPE_CHECKING:
+    import pandas
+
+FACTS = ("name", "state", "kind", "age", "code", "position", "error")
+"""What every run has; a config key of the same name is reached as `config.name`. The same code has the same `code`."""
 UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
 class Listing:
+    """Runs as a table: one row per run.
+
+    Attributes:
+        columns: Full names: `state`, `config.model.lr`, `metric.loss`.
+        rows: One value per column; `samovar.config.MISSING` where a run has none.
+        unreadable: What is wrong with each run that could not be read.
+    """
+
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    """`MISSING` where a run has no such value."""
     unreadable: Sequence[str]
-    """What is wrong with each run that could not be read."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns without `config.` and `metric.`, where the rest of the name is still unique."""
+        short = [column.partition(".")[2] or column for column in self.columns]
+        return [name if short.count(name) == 1 else column for name, column in zip(short, self.columns, strict=True)]
+
+    def to_csv(self) -> str:
+        """One line per run, below the names."""
+        return format_csv(self.names, self.rows)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """One row per run, with columns by their short names; None where a run has no value."""
+        return make_frame(self.names, self.rows)
 
 
 @paused_gc()
 def list_runs(
-    directories: Sequence[Path],
-    now: datetime,
-    where: Sequence[str] = (),
-    sort: Sequence[str] = (),
+    places: str | Path | Iterable[str | Path] = ".",
+    *,
+    where: str | Sequence[str] = (),
+    sort: str | Sequence[str] = (),
     columns: Sequence[str] = (),
+    now: datetime | None = None,
 ) -> Listing:
     """List runs as rows of a table.
 
     Args:
-        directories: Result directories.
-        now: The time from which ages are counted.
+        places: Folders and glob patterns. All results at or below them are listed.
         where: Conditions such as `lr>0.01`; a run must meet all of them.
         sort: Columns, the most important first; `-auc` sorts from high to low. Runs without the value come last.
         columns: Facts, config keys and metrics, by full or short name; facts and metrics if empty.
+        now: The time from which ages are counted, by default the present.
+
+    Returns:
+        One row per run that meets the conditions.
 
     Raises:
-        BadInput: A condition cannot be parsed, or a column is unknown or ambiguous.
+        BadInput: There is no result at a place, a condition cannot be parsed or compares a number with a text, or a
+            column is unknown or ambiguous.
+
+    Example:
+        >>> listing = list_runs("models", where="lr>=0.1", sort="-loss", columns=["state", "lr", "loss"])
+        >>> listing.to_frame()
+                     name     state  model.lr  loss
+        0  models/click_2  finished       0.2  0.50
+        1  models/click_1  finished       0.1  0.25
     """
-    conditions = [parse_condition(text) for text in where]
-    runs = summarize_runs(directories, now)
+    conditions = [parse_condition(text) for text in _as_list(where)]
+    folders, now = find_directories(places), now or datetime.now(UTC)
+    runs = summarize_runs(folders, now)
     known = Columns.of(runs)
-    for condition in conditions:
-        column = known.find(condition.column)
+    asked = [*(each.column for each in conditions), *(name.removeprefix("-") for name in _as_list(sort)), *columns]
+    if not all(map(known.has, asked)):  # a metric that was not logged lately
+        runs = summarize_runs(folders, now, read_whole_metrics)
+        known = Columns.of(runs)
+    placed = [(condition, known.find(condition.column)) for condition in conditions]
+    for condition, column in placed:
+        condition.check_kind(run.get(column) for run in runs)
+    for condition, column in placed:
         runs = [run for run in runs if condition.holds(run.get(column))]
-    for name in reversed(sort):
+    for name in reversed(_as_list(sort)):
         runs = _sort(runs, known.find(name.removeprefix("-")), is_descending=name.startswith("-"))
     shown = [known.find(name) for name in columns] or Columns.of(runs).default()
     if "name" not in shown:
         shown = ["name", *shown]
     unreadable = [str(run.facts["error"]) for run in runs if run.facts["state"] == UNREADABLE]
     return Listing(shown, [[run.get(column) for column in shown] for run in runs], unreadable)
+
+
+def _as_list(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def _sort(runs: Sequence["RunSummary"], column: str, is_descending: bool) -> list["RunSummary"]:
@@ -101,22 +156,27 @@ class RunSummary:
         return self.metrics.get(name, MISSING) if section == "metric" else self.facts.get(column, MISSING)
 
 
-def summarize_runs(folders: Sequence[Path], now: datetime) -> list[RunSummary]:
+def summarize_runs(
+    folders: Sequence[Path], now: datetime, read_metrics: Callable[[Sequence[Path]], list[Reply]] = read_metrics
+) -> list[RunSummary]:
     """A damaged run becomes a line that says so, and does not hide the others."""
-    replies = zip(folders, read_configs(folders), read_facts(folders), read_metrics(folders), strict=True)
-    return [_summarize(folder, config, facts, metrics, now) for folder, config, facts, metrics in replies]
+    questions = (read_configs, read_facts, read_codes, read_metrics)
+    replies = zip(*(read(folders) for read in questions), strict=True)
+    return [_summarize(folder, answers, now) for folder, answers in zip(folders, replies, strict=True)]
 
 
-def _summarize(folder: Path, config: Reply, facts: Reply, metrics: Reply, now: datetime) -> RunSummary:
-    if isinstance(config, SamovarError) or isinstance(facts, SamovarError) or isinstance(metrics, SamovarError):
-        error = next(str(reply) for reply in (config, facts, metrics) if isinstance(reply, SamovarError))
-        return RunSummary({"name": str(folder), "state": UNREADABLE, "error": error})
+def _summarize(folder: Path, replies: Sequence[Reply], now: datetime) -> RunSummary:
+    try:
+        config, facts, code, metrics = require_answers(replies)
+    except SamovarError as error:
+        return RunSummary({"name": str(folder), "state": UNREADABLE, "error": str(error)})
     heartbeat = facts["heartbeat"]
     values = {
         "name": str(folder),
         "state": facts["state"],
         "kind": facts["kind"],
         "age": None if heartbeat is None else max(0.0, (now - datetime.fromisoformat(heartbeat)).total_seconds()),
+        "code": code["code"],
         "position": facts["position"],
         "error": facts["error"],
     }
@@ -147,7 +207,7 @@ class Columns:
         full = [f"config.{key}" for key in self.keys] + [f"metric.{metric}" for metric in self.metrics]
         if name in full:
             return name
-        found = next(filter(None, self._candidates(name)), [])
+        found = self._find(name)
         if len(found) > 1:
             raise BadInput(f"column {name!r} is ambiguous: {', '.join(found)}. Use the full name")
         if found:
@@ -156,6 +216,13 @@ class Columns:
         best = nearest(name, {*FACTS, *short, *(column.partition(".")[2] for column in full)})
         guess = f" Did you mean {best!r}?" if best else f" Available: {', '.join([*FACTS, *full])}"
         raise BadInput(f"no run has a column {name!r}.{guess}")
+
+    def has(self, name: str) -> bool:
+        """Whether a name means at least one column."""
+        return name in FACTS or name.partition(".")[2] in {*self.keys, *self.metrics} or bool(self._find(name))
+
+    def _find(self, name: str) -> list[str]:
+        return next(filter(None, self._candidates(name)), [])
 
     def _candidates(self, name: str) -> Iterator[list[str]]:
         """Groups of columns that the name may mean; the first group that is not empty counts."""
@@ -166,14 +233,14 @@ class Columns:
 
     def default(self) -> list[str]:
         """What is shown if nothing is asked for."""
-        return ["name", "state", "kind", "age", *(f"metric.{metric}" for metric in main_metrics(self.metrics))]
+        return ["name", "state", "kind", "age", "code", *(f"metric.{metric}" for metric in main_metrics(self.metrics))]
 
 
 def _full(keys: Iterable[str], metrics: Iterable[str]) -> list[str]:
     return [f"config.{key}" for key in keys] + [f"metric.{metric}" for metric in metrics]
 
 
-_CONDITION = re.compile(r"\s*(?P<column>[^=!<>~]+?)\s*(?P<sign>==|!=|<=|>=|=|<|>|~)\s*(?P<value>.*?)\s*")
+_CONDITION = re.compile(r"\s*(?P<column>[^=!<>~]+?)\s*(?P<sign>==|!=|<=|>=|=|<|>|~)\s*(?P<value>(?![=<>!~]).*?)\s*")
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -204,14 +271,26 @@ class Condition:
             return self._is_ordered(found)
         return self._is_equal(found)
 
+    def check_kind(self, values: Iterable[Any]) -> None:
+        """Refuse an order between numbers and texts, which no run could meet."""
+        present = [value for value in values if value is not MISSING]
+        if self.sign in _ORDERS and present and not any(map(self._is_comparable, present)):
+            raise BadInput(
+                f"--where: {self.column} {self.sign} {self.text} compares {describe(present[0])} with "
+                f"{describe(self.value)}"
+            )
+
+    def _is_comparable(self, found: Any) -> bool:
+        """Dates and names can be ordered too, but not against numbers."""
+        return _is_number(self.value) if _is_number(found) else isinstance(found, str) and not _is_number(self.value)
+
     def _is_equal(self, found: Any) -> bool:
         return same(found, self.value) or (isinstance(found, str) and found == self.text)
 
     def _is_ordered(self, found: Any) -> bool:
-        if _is_number(found) and _is_number(self.value):
-            return _ORDERS[self.sign](found, self.value)
-        # dates and names can be ordered too, but not against numbers
-        return isinstance(found, str) and not _is_number(self.value) and _ORDERS[self.sign](found, self.text)
+        if not self._is_comparable(found):
+            return False
+        return _ORDERS[self.sign](found, self.value if _is_number(found) else self.text)
 
 
 def parse_condition(text: str) -> Condition:

@@ -1,23 +1,24 @@
 """The numbers in a run's metrics log: series, last values, and which metric a short name means. Knows Samovar's own
 lines, and takes any other line whose values are numbers.
 
-A metric's full name is `loss` for training, `next_hour+1h.auc` for an evaluation with a shift, `policies.lr` for a
-section. Its short name is any end of that after a dot: `auc`, `lr`.
+A metric's full name is `loss` for training, `next_hour+1h.auc` for an evaluation with a shift, `valid.click.auc` for
+an output with a name, `policies.lr` for a section. Its short name is any end of that after a dot: `auc`, `lr`.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from samovar.config.records import as_finite
 from samovar.config.values import nearest
 from samovar.errors import BadInput
 from samovar.results import ResultDirectory
 from samovar.results.artifacts import METRICS_LOG, read_log, read_log_end
+from samovar.scoring.metric_names import metric_prefix
 
 _STEPS = ("uri", "step", "iteration", "epoch", "hour")
 """The position of a line: the first of these that it has as a number, else its number in the log."""
-_COUNTS = frozenset({*_STEPS, "shift", "num_batches", "num_examples"})
+_COUNTS = frozenset({*_STEPS, "shift", "k", "num_batches", "num_examples", "num_groups"})
 _SIDE_SECTIONS = ("policies.", "new_ids.", "live_ids.")
 """Sections of a line that are shown only on request."""
 REDUCTIONS = ("last", "mean", "min", "max")
@@ -27,7 +28,8 @@ REDUCTIONS = ("last", "mean", "min", "max")
 class Series:
     """All values of one metric in one run."""
 
-    is_evaluation: bool
+    is_hourly: bool
+    """Whether each value is of other data: an evaluation of an hour, not one more of the same table."""
     steps: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
@@ -52,7 +54,9 @@ def read_series(directory: ResultDirectory, *, has_shifts: bool = True) -> dict[
         step = next((float(line[key]) for key in _STEPS if _is_number(line.get(key))), float(number))
         weight = float(line["num_examples"]) if _is_number(line.get("num_examples")) else 1.0
         for metric, value in _metrics_of(line, has_shifts):
-            series = found.setdefault(metric, Series(line.get("kind") == "evaluation"))
+            series = found.setdefault(
+                metric, Series(line.get("kind") == "evaluation" and not line.keys().isdisjoint({"hour", "shift"}))
+            )
             series.steps.append(step)
             series.values.append(value)
             series.weights.append(weight)
@@ -67,19 +71,18 @@ def read_last(directory: ResultDirectory) -> dict[str, float]:
 
 def _shape(line: Mapping[str, Any]) -> tuple[object, ...]:
     """Lines of the same shape have the same metrics."""
-    what = (line.get("name"), line.get("shift")) if line.get("kind") == "evaluation" else ()
+    what = (line.get("name"), line.get("shift"), line.get("output")) if line.get("kind") == "evaluation" else ()
     return (line.get("kind"), *what, *line)
 
 
 def _metrics_of(line: Mapping[str, Any], has_shifts: bool = True) -> Iterator[tuple[str, float]]:
     """The numbers of a line by name."""
     kind = line.get("kind")
-    if kind == "end":
+    if kind in ("end", "best"):
         return
     prefix = ""
     if kind == "evaluation":
-        shift = line.get("shift") if has_shifts else None
-        prefix = f"{line.get('name')}{'' if shift is None else f'+{shift}h'}."
+        prefix = metric_prefix(line, has_shifts)
     yield from _numbers(line, prefix)
 
 
@@ -92,7 +95,7 @@ def _numbers(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, flo
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return as_finite(value) is not None
 
 
 def main_metrics(metrics: Iterable[str]) -> list[str]:

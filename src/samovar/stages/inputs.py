@@ -20,7 +20,7 @@ from samovar.brewing.sources import fingerprint
 from samovar.config import resolve_path
 from samovar.config.diff import diff_flat
 from samovar.config.values import MISSING, at, describe, join
-from samovar.errors import BadInput, ConfigError, Conflict, NotAResult
+from samovar.errors import BadInput, ConfigError, Conflict, CorruptData, NotAResult
 from samovar.results import ResultDirectory, Source, open_directory
 
 SOURCE_KEYS = ("source", "table")
@@ -157,7 +157,9 @@ def wants_checksum(config: Mapping[str, Any]) -> bool:
 
 def list_changed_files(old: Source, new: Source) -> list[str]:
     """One line per raw file that was added, removed or changed."""
-    before, after = ((source.content or {})[FILES_KEY] for source in (old, new))
+    before, after = (dict(source.content or {}).get(FILES_KEY, {}) for source in (old, new))
+    if not isinstance(before, dict):
+        raise CorruptData(f"the lineage of {old.path} is damaged ({FILES_KEY} is {describe(before)}, not an object)")
     lines = []
     for name, (was, now) in diff_flat({"old": before, "new": after}).rows.items():
         state = "is missing" if now is MISSING else "is new" if was is MISSING else "changed"
@@ -208,7 +210,7 @@ def _link(source: NamedSource, recorded: Source | None) -> Source:
     if recorded is not None and recorded.path == str(source.path) and not source.path.exists():
         return recorded
     origin = source.open()
-    return origin.as_source(source.key, origin.store.attributes().values.get("version"))
+    return origin.as_source(source.key, origin.version)
 
 
 def _fixed_part(pattern: str) -> str:

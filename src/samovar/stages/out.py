@@ -169,6 +169,8 @@ class SourcePath(PosixPath):
         return super().open(mode, *args, **kwargs)
 
     def _refuse_change(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: a source is only read."""
+        """Refused: a source is only read."""
         raise Conflict(f"{self}: belongs to an earlier result and is read-only. Write to `out / name`")
 
     write_bytes = write_text = touch = rename = replace = unlink = mkdir = rmdir = chmod = _refuse_change

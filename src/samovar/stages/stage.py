@@ -8,8 +8,9 @@ A stage that failed or was killed starts over with an empty `files/`. Nothing of
 changed script is accepted without asking.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ from samovar import seeds
 from samovar.config import Ledger, Params, flatten
 from samovar.config.identity import PLACE_KEYS, STAGE, without_parent
 from samovar.config.values import covers
-from samovar.errors import BadInput, ConfigError
+from samovar.errors import BadInput, ConfigError, UnknownKey
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.stages.inputs import CHECKSUM_KEY, FILES_KEY, SOURCE_KEYS, StageInputs, find_inputs
 from samovar.stages.out import Out
 from samovar.stages.script_text import read_text
 from samovar.store import LocalStore
 from samovar.training.drift import EarlierRun, check_changes, check_defaults, find_earlier_run
-from samovar.training.request import Request, fix_num_threads
+from samovar.training.request import Request, fix_num_threads, make_request
 from samovar.training.script import forbid_exit, load_script
 
 STAGE_KEYS = ("seed", "num_threads", FILES_KEY, CHECKSUM_KEY, *SOURCE_KEYS)
@@ -35,24 +36,53 @@ STAGE_KEYS = ("seed", "num_threads", FILES_KEY, CHECKSUM_KEY, *SOURCE_KEYS)
 
 @dataclass(frozen=True)
 class StageResult:
+    """A stage that is finished.
+
+    Attributes:
+        directory: Its result directory.
+        was_finished: Whether there was nothing to do.
+        notes: What a user should look at.
+    """
+
     directory: Path
     was_finished: bool
-    """Whether there was nothing to do."""
     notes: Sequence[str]
 
 
-def run_stage(request: Request) -> StageResult:
-    """Run a stage, unless its directory is finished already.
+def run_stage(
+    script: Path | str,
+    config: Path | str,
+    out: Path | str | None = None,
+    *,
+    overrides: Sequence[Mapping[str, Any]] = (),
+    accept_defaults: bool = False,
+) -> StageResult:
+    """Run a script of your own, its `main(params, out)`, unless its directory is finished already.
 
     Args:
-        request: Config, script and directory; see `make_request`.
+        script: A Python file with `main(params, out)`.
+        config: A JSON file.
+        out: The result directory. Default: the one that the config names, or the config's file name without its suffix.
+        overrides: Config keys to change; a dotted key is a path.
+        accept_defaults: Accept defaults of the script that changed since an earlier run of the config.
 
     Returns:
         The directory of the finished result.
 
     Raises:
         UserError: The config, the script or a source cannot be used; nothing is written.
+
+    Example:
+        >>> done = run_stage("stages/numbers.py", "stages/numbers.json", "stages/four", overrides=[{"count": 4}])
+        >>> str(done.directory), done.was_finished
+        ('stages/four', False)
     """
+    request = make_request(config, script, overrides, out=out, directory_keys=PLACE_KEYS["run"])
+    return make_stage(replace(request, accept_defaults=accept_defaults))
+
+
+def make_stage(request: Request) -> StageResult:
+    """Run the stage that was asked for."""
     directory = ResultDirectory(LocalStore(request.out, request.disk))
     inputs = find_inputs(request.tree, request.folder)
     effective = _make_effective_config(request, inputs)
@@ -64,7 +94,12 @@ def run_stage(request: Request) -> StageResult:
     inputs.check_sources(request.out)
     plan = _plan_result(request, effective, inputs, directory)
     text = read_text(request.script)
-    text.check_keys(_script_keys(effective), request.where)
+    try:
+        text.check_keys(_script_keys(effective), request.where)
+    except UnknownKey:
+        if re.search(rb"\bmain\b", request.script.source) is None:  # a script of another command
+            raise _no_main(request) from None
+        raise
     earlier = find_earlier_run(plan, request.out, request.replayed)
     notes: list[str] = []
     if earlier is not None:
@@ -121,8 +156,12 @@ def _load_main(request: Request, effective: dict[str, Any]) -> Callable[[Params,
     seeds.set_seed(effective.get("seed", 0))
     main = getattr(load_script(request.script), "main", None)
     if not callable(main):
-        raise BadInput(f"{request.script.path}: no function main(params, out)")
+        raise _no_main(request)
     return main  # type: ignore[no-any-return]  # whatever it is, it will be called
+
+
+def _no_main(request: Request) -> BadInput:
+    return BadInput(f"{request.script.path}: no function main(params, out)")
 
 
 def _call_main(main: Callable[[Params, Out], object], effective: dict[str, Any], out: Out) -> Ledger:

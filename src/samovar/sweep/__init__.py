@@ -1,5 +1,6 @@
 """Many configs from one: a grid, a list or random samples of changes, run through the queue, collected in one table."""
 
-from samovar.sweep.experiment import Done, Request, run_experiment
+from samovar.sweep.experiment import Done, Show, run_experiment
+from samovar.sweep.table import Row, Table
 
-__all__ = ["Done", "Request", "run_experiment"]
+__all__ = ["Done", "Row", "Show", "Table", "run_experiment"]

@@ -86,7 +86,7 @@ class Experiment(Schema):
     evaluation: dict[str, Any] | None = None
     """Merged into the section of that name in every config."""
     metrics: tuple[str, ...] | None = None
-    """Columns of the table, such as `loss`, `ahead.auc`, `ahead.auc:last`; all losses, AUCs and log-losses if
+    """Columns of the table, such as `loss`, `ahead.auc`, `ahead.auc:last`; all losses and main metrics if
     absent."""
     priority: int = 0
     """Of the jobs; higher priorities run first."""

@@ -6,16 +6,17 @@ document ─▶ changes ─▶ parts (configs/) ─▶ queue ─▶ workers in t
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samovar.config import merge, read_config, resolve_path
 from samovar.config.identity import named_place
-from samovar.errors import SamovarError, Stopped
+from samovar.errors import BadInput, SamovarError, Stopped
 from samovar.queue import ENDED_STATES, Job, Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.queue.task import Command, make_command
 from samovar.signals import StopRequest
 from samovar.store import LocalStore, write_file
+from samovar.sweep.code import check_code, checking_code, report_mixed_code
 from samovar.sweep.document import Experiment, list_changes
 from samovar.sweep.parts import QUEUE, Part, Parts, choose_threads, make_paths_absolute, read_base
 from samovar.sweep.table import Table, collect
@@ -27,30 +28,54 @@ _POLL_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class Request:
+    """An experiment that is asked for."""
+
     path: Path
     """The experiment file."""
     out: Path | None = None
     db: str | None = None
     """The address of a shared queue; None for the experiment's own."""
     num_workers: int = 1
+    mix_code: bool = False
+    """Accept parts that were made with different code."""
     make_command: Command = make_command
     """The command that runs a part."""
 
 
 @dataclass(frozen=True)
 class Done:
+    """An experiment whose parts have all ended: what `run_experiment` returns.
+
+    Attributes:
+        folder: Its directory.
+        table: One row per part.
+        errors: By part, of those that failed or were cancelled.
+    """
+
     folder: Path
     table: Table
     errors: Mapping[str, str]
-    """By part, of those that failed or were cancelled."""
 
 
-def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
-    """Run all parts that are not finished, until each is done, failed or cancelled.
+def run_experiment(
+    path: Path | str,
+    out: Path | str | None = None,
+    *,
+    db: str | None = None,
+    num_workers: int = 1,
+    mix_code: bool = False,
+    stop: StopRequest | None = None,
+    show: Show = lambda states: None,
+) -> Done:
+    """Run all parts of an experiment that are not finished, until each is done, failed or cancelled.
 
     Args:
-        request: The experiment file and how to run it.
-        stop: Asking it stops the parts after their next snapshot.
+        path: The experiment file.
+        out: The directory of the experiment. Default: the one that the file names, or its own name.
+        db: The address of a queue shared with other workers. Default: the experiment's own.
+        num_workers: How many parts run at a time. 0 leaves all to the workers of `db`.
+        mix_code: Accept parts in one table that were made with different code.
+        stop: Asking it stops the parts after their next snapshot. An interrupt does the same.
         show: Called repeatedly with the state of each part.
 
     Returns:
@@ -58,18 +83,34 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
 
     Raises:
         ConfigError: The experiment file is not valid.
+        BadInput: There are no workers.
+        Conflict: The code has changed since some of the parts were made, and others are missing.
         Stopped: Stopped on request; the same call continues.
 
     Example:
-        done = run_experiment(Request(Path("lr.json"), num_workers=4), StopRequest(), show=print)
-        print(done.table.to_csv())
+        >>> done = run_experiment("counts.json", num_workers=2)
+        >>> done.table.to_frame().drop(columns="code")
+          part state  count  loss
+        0    0  done      1   1.0
+        1    1  done      2   0.5
     """
+    if num_workers == 0 and db is None:
+        raise BadInput("an experiment without workers of its own (-j 0) needs a shared queue, which --db must name")
+    request = Request(Path(path), None if out is None else Path(out), db, num_workers, mix_code)
+    return run_parts(request, stop or StopRequest(), show)
+
+
+def run_parts(request: Request, stop: StopRequest, show: Show) -> Done:
+    """Run the experiment that was asked for."""
     tree = read_config(request.path)
     experiment = Experiment.load(tree, str(request.path))
     folder = (request.out or named_place(request.path, tree, ("out",))).resolve()
     parts = _make_parts(experiment, request, folder)
-    queue = open_queue(request.db or f"sqlite:///{folder / QUEUE}", is_new=True)
     tasks = [_task(experiment, request, part) for part in parts]
+    if not request.mix_code:
+        check_code(tasks)
+        request = replace(request, make_command=checking_code(request.make_command, tasks))
+    queue = open_queue(request.db or f"sqlite:///{folder / QUEUE}", is_new=True)
     numbers = [added.job.id for added in queue.add(tasks)]
     queue.retry(numbers)  # starting an experiment again retries what failed
     names = dict(zip(numbers, (part.name for part in parts), strict=True))
@@ -77,6 +118,7 @@ def run_experiment(request: Request, stop: StopRequest, show: Show) -> Done:
     states = {names[number]: state for number, state in queue.states(numbers).items()}
     table = collect(parts, states, experiment.metrics)
     _write_table(folder, table)
+    report_mixed_code([row.code for row in table.rows])
     if stop.count:
         reason = f" ({stop.reason})" if stop.reason else ""
         raise Stopped(f"{folder}: stopped{reason}. Start it again to continue")
@@ -133,9 +175,14 @@ def _run_jobs(queue: Queue, names: Mapping[int, str], request: Request, stop: St
     threads = [threading.Thread(target=work, args=(number,)) for number in range(request.num_workers)]
     for thread in threads:
         thread.start()
-    _follow(queue, names, threads, stop, show)
-    for thread in threads:
-        thread.join()
+    try:
+        _follow(queue, names, threads, stop, show)
+    except BaseException:
+        stop.ask()  # otherwise the threads would run all other parts
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
     if failures:
         raise failures[0]
 

@@ -15,10 +15,10 @@ from typing import Any
 from samovar.config import dump_config, flatten, merge, parse_config, read_config, resolve_path
 from samovar.config.identity import PLACE_KEYS, Parent, with_parent, without_parent
 from samovar.errors import AlreadyExists, NotAResult
+from samovar.results.directory import EXPERIMENT_CONFIGS as CONFIGS
 from samovar.store import LocalStore
 from samovar.sweep.document import Change, Experiment
 
-CONFIGS = "configs"
 QUEUE = "queue.db"
 BASE = "base"
 """The parent of a part if the base config is written in the experiment file itself."""

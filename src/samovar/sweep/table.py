@@ -1,46 +1,92 @@
 """One table of all parts: the keys that differ, and one number per metric; as CSV and as a picture. Runs nothing.
 
 A column names a metric, with all shifts of an evaluation together, and may say which value counts: `loss`,
-`ahead.auc:max`. The default is the mean over all examples for evaluations, and the last value for everything else.
+`ahead.auc:max`. The default is the mean over all examples for evaluations of hours, and the last value for everything
+else.
 """
 
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samovar.config import flat_diff, format_csv, read_config
+from samovar.config.diff import make_frame
 from samovar.config.identity import without_parent
 from samovar.errors import NotAResult
 from samovar.results import open_directory
+from samovar.results.code import name_code
 from samovar.runs.metrics import Series, find_metrics, match_metric, read_series, split_reduction
 from samovar.sweep.parts import Part
 
-_DEFAULT_METRICS = ("loss", "auc", "log_loss")
+if TYPE_CHECKING:
+    import pandas
+
+_DEFAULT_METRICS = ("loss", "auc", "log_loss", "macro_f1", "rmse", "mrr")
 
 
 @dataclass(frozen=True)
 class Row:
+    """One part of an experiment.
+
+    Attributes:
+        name: Its number.
+        state: Of its job: waiting, running, done, failed or cancelled.
+        code: The short name of its code, the same for the same code; None if it is not started or has no script.
+        values: By key in which parts differ; `samovar.config.MISSING` where the part has no such key.
+        metrics: Its numbers by column; None where it has none.
+    """
+
     name: str
     state: str
+    code: str | None
     values: Mapping[str, Any]
-    """By key in which parts differ; `MISSING` where the part has no such key."""
     metrics: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
 class Table:
+    """All parts of an experiment.
+
+    Attributes:
+        rows: One per part.
+        changed: The keys in which parts differ.
+        metrics: The columns of numbers.
+    """
+
     rows: Sequence[Row]
     changed: Sequence[str]
     metrics: Sequence[str]
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns; `code` is one of them if a part has code."""
+        return [*self._facts, *self.changed, *self.metrics]
+
+    @property
+    def _facts(self) -> list[str]:
+        return ["part", "state", "code"] if any(row.code is not None for row in self.rows) else ["part", "state"]
+
+    def facts_of(self, row: Row) -> list[str]:
+        """The first columns of a row: its number, its state and its code."""
+        return [row.name, row.state, row.code or ""][: len(self._facts)]
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """One row per part: its number, its state, its code, the keys that differ and its metrics."""
+        rows = [
+            [*self.facts_of(row), *(row.values[key] for key in self.changed), *(row.metrics[m] for m in self.metrics)]
+            for row in self.rows
+        ]
+        return make_frame(self.columns, rows)
+
     def to_csv(self) -> str:
+        """The same as CSV."""
         lines = []
         for row in self.rows:
             measured = (row.metrics[name] for name in self.metrics)
             shown = ("" if value is None else repr(value) for value in measured)
-            lines.append([row.name, row.state, *(row.values[key] for key in self.changed), *shown])
-        return format_csv(["part", "state", *self.changed, *self.metrics], lines)
+            lines.append([*self.facts_of(row), *(row.values[key] for key in self.changed), *shown])
+        return format_csv(self.columns, lines)
 
     def to_png(self) -> bytes:
         """One panel per metric, one point per part."""
@@ -73,6 +119,7 @@ def collect(parts: Sequence[Part], states: Mapping[str, str], metrics: Sequence[
         Row(
             part.name,
             states[part.name],
+            _read_code(part),
             {key: values[place] for key, values in diff.rows.items()},
             {column: _reduce(run, *chosen) for column, chosen in columns.items()},
         )
@@ -86,6 +133,13 @@ def _read_series(part: Part) -> dict[str, Series]:
         return read_series(open_directory(part.out), has_shifts=False)
     except NotAResult:
         return {}  # not started
+
+
+def _read_code(part: Part) -> str | None:
+    try:
+        return name_code(open_directory(part.out).code)
+    except NotAResult:
+        return None  # not started
 
 
 def _choose_columns(
@@ -107,8 +161,8 @@ def _choose(
     else:  # runs may still log more: a column that matches none, or several, stays empty
         found = find_metrics(name, known)
         metric = found[0] if len(found) == 1 else name
-    is_evaluation = any(run[metric].is_evaluation for run in runs if metric in run)
-    return metric, reduction or ("mean" if is_evaluation else "last")
+    is_hourly = any(run[metric].is_hourly for run in runs if metric in run)
+    return metric, reduction or ("mean" if is_hourly else "last")
 
 
 def _reduce(run: Mapping[str, Series], metric: str, reduction: str) -> float | None:

@@ -16,31 +16,52 @@ from samovar.config.values import nearest
 from samovar.errors import AlreadyExists, BadInput
 from samovar.results import open_directory
 from samovar.results.directory import CONFIG
-from samovar.runs.find import Target, command_of
+from samovar.runs.find import Named, Target, command_of, find_target
 from samovar.store.disk import Disk, publish
 
 
 @dataclass(frozen=True)
 class Clone:
+    """A config that was cloned.
+
+    Attributes:
+        path: The new file.
+        changes: What differs from the parent.
+        new_keys: Keys that the parent does not have, each with the parent's most similar key.
+    """
+
     path: Path
     changes: Diff
     new_keys: Mapping[str, str | None]
-    """Keys that the parent does not have, each with the parent's most similar key."""
 
 
-def clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | None = None) -> Clone:
-    """Write the next clone of a config.
+def clone(
+    config: Named, changes: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, disk: Disk | None = None
+) -> Clone:
+    """Write the next clone of a config: `online.json` becomes `onlinea.json`, then `onlineb.json`.
 
     The file appears whole or not at all, and clones made at the same time get different names.
 
     Args:
-        parent: A config file, or a result directory; a clone of the latter is written beside it.
-        overrides: Changes, as `--conf` takes them.
+        config: A config file, or a result directory; a clone of the latter is written beside it.
+        changes: Config keys to change; several mappings are applied one after the other. A dotted key is a path.
         disk: Where it is written; tests pass one that fails.
 
+    Returns:
+        The new file, and how it differs.
+
     Raises:
-        BadInput: The changes change nothing.
+        BadInput: The changes change nothing, or the name stands for several configs.
+
+    Example:
+        >>> made = clone("online.json", {"model.lr": 0.01})
+        >>> made.path.name, made.changes.rows
+        ('onlinea.json', {'model.lr': [0.1, 0.01]})
     """
+    return _write_clone(find_target(config), [changes] if isinstance(changes, Mapping) else changes, disk)
+
+
+def _write_clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | None) -> Clone:
     old = without_parent(parent.config)
     new = merge(old, *overrides)
     changes = flat_diff({"old": old, "new": new})
@@ -66,7 +87,7 @@ def clone(parent: Target, overrides: Sequence[Mapping[str, Any]], disk: Disk | N
 
 
 def suffixes() -> Iterator[str]:
-    """a, b, … z, aa, ab, … zz, aaa, …"""
+    """All suffixes in order: a, b, … z, aa, ab, … zz, aaa and so on."""
     for length in count(1):
         yield from map("".join, product(ascii_lowercase, repeat=length))
 

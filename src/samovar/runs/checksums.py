@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from samovar.config.document import suggest_path
+from samovar.config.records import read_regular
 from samovar.errors import AlreadyExists, BadInput, StoreError
 from samovar.native import FileList, list_files, stamps_of
 from samovar.native.files import CTIME, NUM_STAMPS, SIZE
@@ -56,6 +58,8 @@ class _Part:
 
 @dataclass(frozen=True)
 class Checksums:
+    """The SHA-256 of files: what `checksum` returns."""
+
     parts: Sequence[_Part]
 
     @cached_property
@@ -71,10 +75,12 @@ class Checksums:
 
     @property
     def num_files(self) -> int:
+        """How many files there are."""
         return sum(len(part.files.ends) for part in self.parts)
 
     @property
     def num_bytes(self) -> int:
+        """How large they are together."""
         return sum(int(part.files.stamps[:, SIZE].sum()) for part in self.parts)
 
     @property
@@ -83,8 +89,8 @@ class Checksums:
         return sum(part.num_read for part in self.parts)
 
 
-def compute_checksums(
-    paths: Sequence[Path], use_cache: bool = True, settled_seconds: float = SETTLED_SECONDS
+def checksum(
+    paths: str | Path | Iterable[str | Path], *, use_cache: bool = True, settled_seconds: float = SETTLED_SECONDS
 ) -> Checksums:
     """Compute the checksums of files, and of all files in folders.
 
@@ -93,15 +99,27 @@ def compute_checksums(
         use_cache: Skip files whose checksum is known, and remember the others.
         settled_seconds: How old a change must be for a file to be remembered.
 
+    Returns:
+        One digest of everything, and one per file.
+
     Raises:
         BadInput: A path does not exist, or a folder holds something other than files and folders.
         StoreError: A file cannot be read, or changes while it is read.
+
+    Example:
+        >>> before = checksum("data")
+        >>> before.num_files, sorted(before.digests)
+        (1, ['clicks.csv'])
+        >>> write_list("data.sha256", before.digests)
+        >>> find_changes(read_list("data.sha256"), checksum("data").digests)
+        Changes(changed=[], new=[], removed=[])
     """
+    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     parts = []
-    for path in paths:
+    for path in given:
         files, root = _list(path)
         prefix = (
-            "" if len(paths) == 1 and path.is_dir() else f"{path}/" if path.is_dir() else str(path.parent / "_")[:-1]
+            "" if len(given) == 1 and path.is_dir() else f"{path}/" if path.is_dir() else str(path.parent / "_")[:-1]
         )
         parts.append(_compute_part(prefix, files, root, use_cache, settled_seconds))
     return Checksums(parts)
@@ -118,7 +136,8 @@ def _list(path: Path) -> tuple[FileList, Path]:
             return files, path
         status = path.stat()
     except OSError as error:
-        raise BadInput(f"{path}: {os.strerror(error.errno or 0)}") from None
+        hint = "" if path.exists() else suggest_path(path, is_folder=None)
+        raise BadInput(f"{path}: {os.strerror(error.errno or 0)}{hint}") from None
     name = os.fsencode(path.name)
     return FileList(name, np.array([len(name)]), np.array([stamps_of(status)])), path.parent
 
@@ -224,6 +243,7 @@ def _digest(path: bytes, stamps: tuple[int, ...]) -> bytes:
     return hasher.digest()
 
 
+_MAX_LIST_BYTES = 1 << 30
 _LINE = re.compile(rb"(\\?)([0-9a-f]{64}) [ *](.+)")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
 _SPECIAL = re.compile(r"[\\\n\r]")
@@ -233,6 +253,8 @@ _UNESCAPED = {"\\": "\\", "n": "\n", "r": "\r"}
 
 @dataclass(frozen=True)
 class Changes:
+    """The names of files that differ between two lists. It is true if there are any."""
+
     changed: list[str]
     new: list[str]
     removed: list[str]
@@ -242,6 +264,19 @@ class Changes:
 
 
 def find_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Changes:
+    """Compare two lists of checksums.
+
+    Args:
+        old: Digests by name, as `Checksums.digests` and `read_list` give them.
+        new: The same, later.
+
+    Returns:
+        The names that changed, are new, and are gone.
+
+    Example:
+        >>> find_changes({"a": "1", "b": "2"}, {"a": "3", "c": "2"})
+        Changes(changed=['a'], new=['c'], removed=['b'])
+    """
     return Changes(
         sorted(name for name in old.keys() & new.keys() if old[name] != new[name]),
         sorted(new.keys() - old.keys()),
@@ -265,10 +300,21 @@ def to_text(digests: Mapping[str, str]) -> bytes:
     return os.fsencode("".join(lines))
 
 
-def write_list(path: Path, digests: Mapping[str, str]) -> None:
-    """Write a new list. An old one is never overwritten: later lists are compared with it."""
+def write_list(path: str | Path, digests: Mapping[str, str]) -> None:
+    """Write a list of checksums, as sha256sum does.
+
+    Args:
+        path: A new file. An old list is never overwritten: later ones are compared with it.
+        digests: Digests by name.
+
+    Raises:
+        BadInput: The file exists or cannot be written.
+
+    Example:
+        >>> write_list("data.sha256", checksum("data").digests)
+    """
     try:
-        with publish(path, replace=False) as file:
+        with publish(Path(path), replace=False) as file:
             file.write(to_text(digests))
     except AlreadyExists:
         raise BadInput(f"{path} already exists. Choose another name, or remove it first") from None
@@ -276,12 +322,29 @@ def write_list(path: Path, digests: Mapping[str, str]) -> None:
         raise BadInput(str(error)) from None
 
 
-def read_list(path: Path) -> dict[str, str]:
-    """Read a list that `write_list` or sha256sum wrote."""
+def read_list(path: str | Path) -> dict[str, str]:
+    """Read a list that `write_list` or sha256sum wrote.
+
+    Args:
+        path: The list.
+
+    Returns:
+        Digests by name.
+
+    Raises:
+        BadInput: The file cannot be read, or is not such a list.
+
+    Example:
+        >>> write_list("data.sha256", checksum("data").digests)
+        >>> read_list("data.sha256") == checksum("data").digests
+        True
+    """
+    path = Path(path)
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _MAX_LIST_BYTES)
     except OSError as error:
-        raise BadInput(f"{path}: cannot read the list: {error.strerror}") from None
+        hint = "" if path.exists() else suggest_path(path)
+        raise BadInput(f"{path}: cannot read the list: {error.strerror}{hint}") from None
     digests = {}
     for number, line in enumerate(data.splitlines(), 1):
         form = _LINE.fullmatch(line)

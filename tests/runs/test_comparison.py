@@ -8,9 +8,8 @@ from tests.runs.runs import make_run
 
 from samovar.config import MISSING
 from samovar.errors import BadInput
-from samovar.runs.clone import clone
-from samovar.runs.diff import against_baseline, compare_targets, put_first, summarize
-from samovar.runs.find import find_targets
+from samovar.runs.cloning import clone
+from samovar.runs.comparison import diff, summarize
 
 
 @pytest.fixture
@@ -23,14 +22,13 @@ def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_against_a_baseline_only_what_differs_is_shown(folder: Path) -> None:
-    targets = put_first(find_targets(["b"])[0], find_targets(["a", "b", "c.json"]))
-    diff = against_baseline(compare_targets(targets))
-    assert diff.names == ("b", "a", "c.json")
-    assert diff.rows == {"dim": [9, 8, 8], "lr": [0.1, "", 0.2], "new": ["—", "", None]}
+    found = diff(["a", "b", "c.json"], baseline="b")
+    assert found.names == ("b", "a", "c.json")
+    assert found.rows == {"dim": [9, 8, 8], "lr": [0.1, "", 0.2], "new": ["—", "", None]}
 
 
 def test_keys_are_ignored_by_name_section_and_pattern(folder: Path) -> None:
-    assert list(compare_targets(find_targets(["a", "b", "c.json"]), ["lr", "*.new"]).rows) == ["dim"]
+    assert list(diff(["a", "b", "c.json"], ignore=["lr", "*.new"]).rows) == ["dim"]
 
 
 def test_the_environment_is_compared_when_asked(folder: Path) -> None:
@@ -39,24 +37,32 @@ def test_the_environment_is_compared_when_asked(folder: Path) -> None:
     environment["packages"]["numpy"] = "0.1"
     environment["threads"]["cores"] = 999
     path.write_text(json.dumps(environment))
-    targets = find_targets(["a", "b"])
-    assert list(compare_targets(targets).rows) == ["dim"]
-    rows = compare_targets(targets, with_environment=True).rows
+    assert list(diff(["a", "b"]).rows) == ["dim"]
+    rows = diff(["a", "b"], environment=True).rows
     assert list(rows) == ["dim", "environment.packages.numpy", "environment.threads.cores"]
     assert rows["environment.packages.numpy"][1] == "0.1"
-    rows = compare_targets(find_targets(["a", "b", "c.json"]), with_environment=True).rows
+    rows = diff(["a", "b", "c.json"], environment=True).rows
     assert rows["environment.packages.numpy"][2] is MISSING
     assert "environment.python" not in rows
 
 
+def test_results_of_different_code_differ_in_a_row_named_code(folder: Path) -> None:
+    make_run(folder / "d", {"lr": 0.1, "dim": 8, "seed": 0}, script=b"another script")
+    found = diff(["a", "b", "c.json", "d"]).rows
+    first, same, none, other = found["code"]
+    assert first == same != other
+    assert none is MISSING
+    assert list(diff(["a", "d"]).rows) == ["code"]
+
+
 def test_a_clone_is_shown_with_its_parent(folder: Path) -> None:
-    made = clone(find_targets(["c.json"])[0], [{"lr": 0.3}])
-    rows = compare_targets(find_targets(["c.json", made.path])).rows
+    made = clone("c.json", {"lr": 0.3})
+    rows = diff(["c.json", made.path]).rows
     assert rows == {"cloned_from": [MISSING, "c.json"], "lr": [0.2, 0.3]}
 
 
 def test_many_configs_are_summarized_by_their_commonest_values(folder: Path) -> None:
-    summaries = summarize(compare_targets(find_targets(["a", "b", "c.json"])), num_shown=1)
+    summaries = summarize(diff(["a", "b", "c.json"]), num_shown=1)
     assert [(each.key, each.num_values, each.commonest) for each in summaries] == [
         ("dim", 2, [("8", 2)]),
         ("lr", 2, [("0.1", 2)]),
@@ -66,4 +72,4 @@ def test_many_configs_are_summarized_by_their_commonest_values(folder: Path) -> 
 
 def test_comparing_one_config_is_an_error(folder: Path) -> None:
     with pytest.raises(BadInput, match="diff: needs at least 2 configs, got 1"):
-        compare_targets(find_targets(["a"]))
+        diff("a")

@@ -12,14 +12,13 @@ from tests.stages.toys import NUMBERS, copy_example, in_child, make_chain, run, 
 from tests.training.toys import FIRST, HOUR, OFFLINE, ONLINE, SCRIPT, make_hours, make_toy, write_table
 from tests.training.toys import run_well as train_well
 
-from samovar.brewing.brew import brew
-from samovar.brewing.recipe import Recipe
+from samovar.brewing.brew import load_recipe, make_table
 from samovar.config import merge, read_config
-from samovar.provenance.audit import audit
-from samovar.provenance.replay import replay
+from samovar.provenance.auditing import audit
+from samovar.provenance.replaying import replay
 from samovar.provenance.verify import run_in_child
 from samovar.results import open_directory
-from samovar.training.predict import PredictRequest, predict
+from samovar.training.prediction import PredictRequest, run_prediction
 from samovar.training.request import make_request
 
 
@@ -38,7 +37,7 @@ def replayed(path: Path) -> list[str]:
 
 def check_replay(path: Path) -> None:
     assert replayed(path)[0].startswith("equal "), path
-    assert audit(open_directory(path)).differences == []
+    assert audit(path).differences == []
 
 
 def refusal(path: Path) -> str:
@@ -61,9 +60,7 @@ def test_every_stage_of_the_example_is_replayed_bit_for_bit(quick_path: Path) ->
         check_replay(folder / name)
     assert len((folder / "model/logs/metrics.jsonl").read_text().splitlines()) == 20
     (folder / "images/disc/0000.pgm").write_bytes(b"P5 12 12 255\n" + bytes(144))
-    assert audit(open_directory(folder / "data")).differences == [
-        f"files = {folder}/images/**/*.pgm: disc/0000.pgm changed"
-    ]
+    assert audit(folder / "data").differences == [f"files = {folder}/images/**/*.pgm: disc/0000.pgm changed"]
     assert "disc/0000.pgm changed" in refusal(folder / "data")
 
 
@@ -71,7 +68,7 @@ def test_the_brewing_example_is_replayed_bit_for_bit(quick_path: Path) -> None:
     folder = copy_example("brewing", quick_path)
     subprocess.run([sys.executable, "make_log.py", "clicks.csv", "3000"], cwd=folder, check=True)
     tree = read_config(folder / "recipe.json")
-    brew(Recipe.load(tree, "recipe"), tree, folder, folder / "clicks_table")
+    make_table(load_recipe(tree, "recipe", folder), folder / "clicks_table")
     check_replay(folder / "clicks_table")
 
 
@@ -80,12 +77,12 @@ def test_the_click_model_and_its_predictions_are_replayed_bit_for_bit(quick_path
     command = [sys.executable, "make_log.py", "clicks.parquet", "--days", "1", "--rows-per-hour", "60"]
     subprocess.run(command, cwd=folder, check=True)
     tree = read_config(folder / "recipe.json")
-    brew(Recipe.load(tree, "recipe"), tree, folder, folder / "clicks")
+    make_table(load_recipe(tree, "recipe", folder), folder / "clicks")
     for name in ("online", "offline"):
-        train_well(make_request(folder / f"{name}.json", folder / "script.py", ['{"num_threads": 1}']))
+        train_well(make_request(folder / f"{name}.json", folder / "script.py", [{"num_threads": 1}]))
         check_replay(folder / f"{name}_model")
     request = PredictRequest(folder / "online_model", folder / "clicks", folder / "predicted", ["hit"], ["clicked"])
-    in_child(folder, lambda: predict(request))
+    in_child(folder, lambda: run_prediction(request))
     check_replay(folder / "predicted")
 
 
@@ -127,7 +124,7 @@ def test_another_version_of_a_library_is_named(quick_path: Path) -> None:
         f"numpy: 1.0.0 → {now}",
         f"threads.torch: 64 → {open_directory(quick_path / 'total').config['num_threads']}",
     ]
-    assert "environment.json: damaged or changed" in audit(open_directory(quick_path / "total")).differences[0]
+    assert "environment.json: damaged or changed" in audit(quick_path / "total").differences[0]
 
 
 def test_a_result_that_cannot_be_replayed_is_refused_with_the_reason(quick_path: Path) -> None:
@@ -159,6 +156,6 @@ def test_the_flights_example_is_replayed_bit_for_bit(quick_path: Path) -> None:
     tree = read_config(folder / "recipe.json")
     for name, change in (("leaving", {}), ("known", {"time_field": "known"})):
         recipe = merge(tree, change)
-        brew(Recipe.load(recipe, "recipe"), recipe, folder, folder / name)
+        make_table(load_recipe(recipe, "recipe", folder), folder / name)
         check_replay(folder / name)
     check_replay(train_well(make_request(folder / "online.json", folder / "script.py")))

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from tests.runs.runs import evaluation_lines, make_run
 
 from samovar.errors import BadInput
-from samovar.runs.clone import clone
-from samovar.runs.drawing import draw_dendrogram, save_dendrogram
-from samovar.runs.find import find_targets
-from samovar.runs.tree import distances, make_dendrogram
+from samovar.runs.cloning import clone
+from samovar.runs.dendrogram import distances, tree
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 5), st.floats(-1e3, 1e3), st.text(max_size=2), st.lists(st.integers(0, 2))
@@ -74,36 +72,36 @@ def runs(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_small_tree_looks_like_this_whatever_the_order(runs: list[str]) -> None:
     for order in (runs, runs[::-1], [runs[2], runs[0], runs[3], runs[1]]):
-        drawn = draw_dendrogram(make_dendrogram(find_targets(order), 40, "auc")).plain
+        drawn = tree(order, metric="auc").to_text().plain
         assert drawn == GOLDEN
 
 
 def test_a_tree_is_cut_into_groups_that_say_what_they_share(runs: list[str]) -> None:
-    tree = make_dendrogram(find_targets(runs), 2, "auc")
-    assert [leaf.names for leaf in tree.leaves] == [["r0", "r1", "r2"], ["r3"]]
-    assert [leaf.shared for leaf in tree.leaves] == ["arch=base", "arch=wide lr=0.1"]
-    assert tree.leaves[0].value == pytest.approx(0.6)
-    assert len(tree.merges) == 1
+    found = tree(runs, metric="auc", max_leaves=2)
+    assert [leaf.names for leaf in found.leaves] == [["r0", "r1", "r2"], ["r3"]]
+    assert [leaf.shared for leaf in found.leaves] == ["arch=base", "arch=wide lr=0.1"]
+    assert found.leaves[0].value == pytest.approx(0.6)
+    assert len(found.merges) == 1
 
 
 def test_equal_configs_join_at_height_0_and_clones_name_their_parents(runs: list[str]) -> None:
     Path("m.json").write_text(json.dumps({"lr": 0.1}))
-    made = clone(find_targets(["m.json"])[0], [{"lr": 0.2}]).path.name
-    tree = make_dendrogram(find_targets(["m.json", made, "m.json"]), 40)
-    assert [leaf.parent for leaf in tree.leaves] == [None, None, "m.json"]
-    assert min(merge.height for merge in tree.merges) == 0
-    assert "(clone of m.json)" in draw_dendrogram(tree).plain
-    assert draw_dendrogram(make_dendrogram(find_targets(["r0", "r0"]), 40)).plain.count("r0") == 2
+    made = clone("m.json", {"lr": 0.2}).path.name
+    found = tree(["m.json", made, "m.json"])
+    assert [leaf.parent for leaf in found.leaves] == [None, None, "m.json"]
+    assert min(merge.height for merge in found.merges) == 0
+    assert "(clone of m.json)" in found.to_text().plain
+    assert tree(["r0", "r0"]).to_text().plain.count("r0") == 2
 
 
 def test_a_picture_is_the_same_bytes_each_time(runs: list[str]) -> None:
     for number in range(2):
-        save_dendrogram(make_dendrogram(find_targets(runs), 40, "auc"), "auc", {"svg": Path(f"{number}.svg")})
+        tree(runs, metric="auc").save(f"{number}.svg")
     assert Path("0.svg").read_bytes() == Path("1.svg").read_bytes()
 
 
 def test_too_few_configs_and_an_unknown_metric_are_errors(runs: list[str]) -> None:
     with pytest.raises(BadInput, match="tree: needs at least 2 configs, got 1"):
-        make_dendrogram(find_targets(["r0"]), 40)
+        tree("r0")
     with pytest.raises(BadInput, match=r"no run has a metric 'acu'. Did you mean 'auc'\? Available: x.auc"):
-        make_dendrogram(find_targets(runs), 40, "acu")
+        tree(runs, metric="acu")

@@ -8,11 +8,9 @@ import pytest
 from tests.cli.commands import samovar
 from tests.stages.toys import make_chain, run, run_well
 
-from samovar.brewing.brew import brew
-from samovar.brewing.recipe import Recipe
-from samovar.provenance.audit import audit
-from samovar.provenance.chain import with_sources
-from samovar.results import open_directory
+from samovar.brewing.brew import load_recipe, make_table
+from samovar.provenance.auditing import audit
+from samovar.provenance.graph import find_sources
 
 
 @pytest.fixture
@@ -22,7 +20,7 @@ def folder(quick_path: Path) -> Path:
 
 
 def differences(path: Path) -> list[str]:
-    return audit(open_directory(path)).differences
+    return audit(path).differences
 
 
 def flip_a_byte(path: Path) -> None:
@@ -32,7 +30,7 @@ def flip_a_byte(path: Path) -> None:
 
 
 def test_an_untouched_result_has_no_differences(folder: Path) -> None:
-    done = audit(open_directory(folder / "total"))
+    done = audit(folder / "total")
     assert (done.differences, done.num_files) == ([], 6)
     (folder / "total/external_stuff").mkdir()
     (folder / "total/external_stuff/notes.txt").write_text("mine")
@@ -73,8 +71,7 @@ def test_a_source_that_was_made_again_is_named_with_what_changed(folder: Path) -
 
 def test_a_changed_byte_of_a_source_is_found_along_the_chain(folder: Path) -> None:
     flip_a_byte(folder / "numbers/files/numbers.txt")
-    directories = with_sources([open_directory(folder / "total"), open_directory(folder / "numbers")])
-    found = {Path(directory.name).name: audit(directory).differences for directory in directories}
+    found = {path.name: audit(path).differences for path in find_sources([folder / "total", folder / "numbers"])}
     assert found["total"] == []
     assert [line.partition(":")[0] for line in found["numbers"]] == ["files/numbers.txt"]
 
@@ -88,11 +85,11 @@ def test_an_unfinished_result_cannot_be_audited(folder: Path) -> None:
 def test_a_table_is_audited_with_its_raw_files(quick_path: Path) -> None:
     (quick_path / "log.csv").write_text("time,ad\n" + "\n".join(f"{1_700_000_000 + n},{n % 3}" for n in range(50)))
     tree = {"source": "log.csv", "time_field": "time", "categorical_factors": ["ad"]}
-    brew(Recipe.load(tree, "recipe"), tree, quick_path, quick_path / "table")
-    brew(Recipe.load(tree, "recipe"), tree, quick_path, quick_path / "live", append=True)
+    make_table(load_recipe(tree, "recipe", quick_path), quick_path / "table")
+    make_table(load_recipe(tree, "recipe", quick_path), quick_path / "live", append=True)
     assert differences(quick_path / "table") == differences(quick_path / "live") == []
     flip_a_byte(next((quick_path / "live/segments").rglob("*.parquet")))
-    assert "segments/000001/" in differences(quick_path / "live")[0]
+    assert "segments/000001.e1/" in differences(quick_path / "live")[0]
     (quick_path / "log.csv").write_text("time,ad\n1700000000,1\n")
     assert differences(quick_path / "table") == [f"source = {quick_path}/log.csv: changed"]
     (quick_path / "log.csv").unlink()
@@ -111,3 +108,18 @@ def test_the_command_exits_with_1_and_names_the_file(folder: Path) -> None:
     assert lines[2].startswith("  files/total.txt: damaged or changed; it has 1 bytes")
     record = json.loads((folder / "total/inventory.json").read_text())["files/total.txt"]
     assert record["checksum"] in lines[2]
+
+
+def test_what_a_replaced_process_left_is_a_note_and_no_difference(folder: Path) -> None:
+    for path in ("snapshot/000001.e1/state.json", "snapshot/000001.e1/arrays.safetensors"):
+        (folder / "total" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "total" / path).write_text("late")
+    done = audit(folder / "total")
+    assert done.differences == []
+    assert done.notes == [
+        "snapshot/000001.e1: left by a process that was killed or replaced, and not part of the result"
+    ]
+    assert "note: snapshot/000001.e1: left by" in samovar("audit", str(folder / "total")).stdout
+    (folder / "total/snapshot/000001.e9").mkdir()
+    (folder / "total/snapshot/000001.e9/state.json").write_text("no process had this lease epoch")
+    assert len(differences(folder / "total")) == 1

@@ -1,26 +1,27 @@
 """`replay`: make a result again elsewhere, from nothing but what its directory holds, and compare bit for bit."""
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from samovar.brewing.brew import TABLE_KIND, brew
-from samovar.brewing.recipe import Recipe
+from samovar.brewing.brew import load_recipe, make_table
+from samovar.brewing.stage import TABLE_KIND
 from samovar.config.identity import STAGE
 from samovar.errors import BadInput, Conflict
 from samovar.provenance.contract import compare, contract_of
-from samovar.provenance.why import explain_link, find_raw_changes
+from samovar.provenance.reasons import explain_link, find_lost_rows, find_raw_changes
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
 from samovar.results.environment import changed_environment
-from samovar.stages.stage import run_stage
+from samovar.stages.stage import make_stage
 from samovar.store import LocalStore
-from samovar.training.predict import PREDICTION_KIND, PredictRequest, predict
+from samovar.training.prediction import PREDICTION_KIND, PredictRequest, run_prediction
 from samovar.training.request import Request
 from samovar.training.script import read_script
-from samovar.training.train import MODEL_KIND, train
+from samovar.training.session import MODEL_KIND, run_training
 
 Remake = Callable[[ResultDirectory, Path, Console | None], object]
 _DATE_KEYS = ("start_date", "end_date", "datetime_format", "timezone")
@@ -28,39 +29,59 @@ _DATE_KEYS = ("start_date", "end_date", "datetime_format", "timezone")
 
 @dataclass(frozen=True)
 class ReplayReport:
-    directory: Path
+    """How a replay compares with the original.
+
+    Attributes:
+        num_files: How many files were compared.
+        differences: One line per difference. Empty: equal to the last bit.
+        environment: What differs from the environment in which the result was made.
+    """
+
     num_files: int
     differences: list[str]
-    """Empty: equal to the last bit."""
     environment: list[str]
-    """What differs from the environment in which the result was made."""
 
 
-def replay(path: Path, into: Path, console: Console | None = None) -> ReplayReport:
+def replay(path: Path | str, into: Path | str | None = None, console: Console | None = None) -> ReplayReport:
     """Make a result again and compare it with the original.
 
     Executes the script that the directory keeps.
 
     Args:
         path: A finished result of brew, train, predict or run.
-        into: Where to make it: a new directory, or a replay that was stopped, which resumes.
+        into: Where to make it: a new directory, or a replay that was stopped, which resumes. None: in a temporary
+            directory.
         console: Where to show progress. None: nowhere.
+
+    Returns:
+        How the two compare.
 
     Raises:
         Conflict: The result is not finished, its sources changed, or `into` is not empty.
         BadInput: The result cannot be made again from its directory.
+
+    Example:
+        >>> replay("stages/total").differences
+        []
     """
+    if into is not None:
+        return _replay(Path(path), Path(into), console)
+    with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary:
+        return _replay(Path(path), Path(temporary) / Path(path).resolve().name, console)
+
+
+def _replay(path: Path, into: Path, console: Console | None) -> ReplayReport:
     original = open_directory(path)
     _check_replayable(original)
     remake = _find_remake(original)
     started = ResultDirectory(LocalStore(into))
     is_unfinished = started.is_created and not started.is_finished
-    if into.exists() and any(into.iterdir()) and not is_unfinished:
+    if into.is_dir() and any(into.iterdir()) and not is_unfinished:
         raise Conflict(f"{into}: not empty, and results are never overwritten. Choose another directory for --into")
     remake(original, into, console)
     expected, found = contract_of(path), contract_of(into)
     environment = changed_environment(original.environment, open_directory(into).environment)
-    return ReplayReport(into, len(expected), compare(expected, found), environment)
+    return ReplayReport(len(expected), compare(expected, found), environment)
 
 
 def _find_remake(original: ResultDirectory) -> Remake:
@@ -78,10 +99,15 @@ def _check_replayable(original: ResultDirectory) -> None:
             f"{original.name}: this {kind} was made by a call from Python. Only results of brew, train, predict and "
             "run can be replayed"
         )
-    changes = original.store.attributes().values.get("script_changes", [])
+    if find_lost_rows(original):
+        raise BadInput(
+            f"{original.name}: was brewed from rows in memory, which its directory does not keep. Call samovar.brew "
+            "with the same rows to make it again"
+        )
+    changes = original.code_changes
     if changes and kind == MODEL_KIND:
         raise BadInput(
-            f"{original.name}: its script changed at position {changes[-1]['position']}, so no single script makes it "
+            f"{original.name}: its script changed at position {changes[-1].position}, so no single script makes it "
             "again"
         )
     for link in original.chain():
@@ -99,16 +125,15 @@ def _make_request(original: ResultDirectory, into: Path) -> Request:
 
 
 def _remake_table(original: ResultDirectory, into: Path, console: Console | None) -> None:
-    config = original.config
-    brew(Recipe.load(config, f"{original.name}/{CONFIG}"), config, Path(), into)
+    make_table(load_recipe(original.config, f"{original.name}/{CONFIG}", Path()), into)
 
 
 def _remake_model(original: ResultDirectory, into: Path, console: Console | None) -> None:
-    train(_make_request(original, into), console)
+    run_training(_make_request(original, into), console)
 
 
 def _remake_stage(original: ResultDirectory, into: Path, console: Console | None) -> None:
-    run_stage(_make_request(original, into))
+    make_stage(_make_request(original, into))
 
 
 def _remake_prediction(original: ResultDirectory, into: Path, console: Console | None) -> None:
@@ -119,7 +144,7 @@ def _remake_prediction(original: ResultDirectory, into: Path, console: Console |
             f"{original.name}: its model has trained further, from {config['position']} to {position}, so these "
             "predictions cannot be made again"
         )
-    predict(
+    run_prediction(
         PredictRequest(
             Path(config["source"]),
             Path(config["table"]),

@@ -7,25 +7,34 @@ The distance of two configs is the mean over all keys of: 0 for equal values, |a
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.config.diff import diff_flat
+from samovar.config.diff import diff_flat, format_csv, make_frame
 from samovar.config.identity import read_parent
 from samovar.config.values import MISSING
 from samovar.errors import BadInput
-from samovar.runs.diff import label_group, read_identities
-from samovar.runs.find import Target
+from samovar.runs.comparison import label_group, read_identities
+from samovar.runs.find import Named, Target, find_targets
 from samovar.runs.index import read_metrics, require_answers
 from samovar.runs.metrics import match_metric
 from samovar.runs.parallel import paused_gc
 
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+    from rich.text import Text
+
 Floats = NDArray[np.float64]
+
+MAX_LEAVES = 40
+"""As many as a screen shows."""
 
 _MAX_VALUES = 2048  # of a column whose distances are all kept: 32 MB
 _MAX_ROWS = 64  # of distances to all configs: neighbours in the order mostly have the same value
@@ -117,7 +126,7 @@ def _text(value: Any) -> str:
 
 
 def cluster(condensed: Floats) -> Floats:
-    """scipy's linkage by mean distance: one row per join, the closest first."""
+    """Linkage by mean distance, as scipy has it: one row per join, the closest first."""
     from scipy.cluster.hierarchy import linkage
 
     return np.asarray(linkage(condensed, "average"), np.float64)
@@ -155,11 +164,21 @@ class Merge:
 
 @dataclass(frozen=True)
 class Dendrogram:
+    """Configs, the most similar close together: what `tree` returns.
+
+    Attributes:
+        leaves: From top to bottom.
+        merges: Where branches join.
+        metric: The metric of the leaves' values.
+    """
+
     leaves: Sequence[Leaf]
     merges: Sequence[Merge]
+    metric: str | None = None
 
     @property
     def height(self) -> float:
+        """The largest distance."""
         return max((merge.height for merge in self.merges), default=0.0)
 
     def share(self, leaf: Leaf) -> float | None:
@@ -170,19 +189,81 @@ class Dendrogram:
         low, high = min(values), max(values)
         return 0.5 if low == high else (leaf.value - low) / (high - low)
 
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """The names of the columns of `rows`: branch, name and the metric."""
+        return "branch", "name", self.metric or "metric"
+
+    @property
+    def rows(self) -> list[tuple[int, str, Any]]:
+        """Branch, name and value of each config; `MISSING` where it has no value."""
+        return [
+            (number, name, MISSING if leaf.value is None else leaf.value)
+            for number, leaf in enumerate(self.leaves)
+            for name in leaf.names
+        ]
+
+    def to_csv(self) -> str:
+        """One line per config: its branch, its name and its value."""
+        return format_csv(self.columns, self.rows)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """One row per config: its branch, its name and its value."""
+        return make_frame(self.columns, self.rows)
+
+    def figure(self) -> "Figure":
+        """The tree as a figure of matplotlib."""
+        from samovar.runs.drawing import draw_tree  # matplotlib takes a second to import
+
+        return draw_tree(self)
+
+    def save(self, path: Path | str, format: str | None = None) -> None:
+        """Draw the tree into a file.
+
+        Args:
+            path: The file.
+            format: "png" or "svg", by default the suffix of the path.
+
+        Raises:
+            BadInput: The file cannot be written.
+        """
+        from samovar.runs.drawing import save_figure
+
+        save_figure(self.figure(), path, format)
+
+    def to_text(self, width: int = 40) -> "Text":
+        """The tree in characters, for a terminal.
+
+        Args:
+            width: How many characters wide the branches are.
+        """
+        from samovar.runs.drawing import draw_dendrogram
+
+        return draw_dendrogram(self, width)
+
 
 @paused_gc()
-def make_dendrogram(targets: Sequence[Target], max_leaves: int, metric: str | None = None) -> Dendrogram:
-    """Cluster configs by distance.
+def tree(configs: Named | Iterable[Named], *, metric: str | None = None, max_leaves: int = MAX_LEAVES) -> Dendrogram:
+    """Cluster configs by distance: the share of keys that differ, where numbers count by their relative difference.
 
     Args:
-        targets: Two or more, in any order.
-        max_leaves: The closest configs are grouped so that no more leaves than this remain.
+        configs: Result directories, configs, folders or glob patterns that give two or more configs, in any order.
         metric: A metric of the results by full or short name; each leaf gets its last value.
+        max_leaves: The closest configs are grouped so that no more leaves than this remain.
+
+    Returns:
+        The tree, to be printed, drawn or read as a frame.
 
     Raises:
-        BadInput: There are fewer than two targets, or no run has the metric.
+        BadInput: There are fewer than two configs, or no run has the metric.
+
+    Example:
+        >>> found = tree("models/*", metric="loss")
+        >>> print(*(leaf.value for leaf in found.leaves))
+        0.25 0.5
+        >>> found.save("tree.svg")
     """
+    targets = find_targets(configs)
     if len(targets) < 2:
         raise BadInput(f"tree: needs at least 2 configs, got {len(targets)}")
     flat = dict(zip((target.name for target in targets), read_identities(targets), strict=True))
@@ -203,7 +284,7 @@ def make_dendrogram(targets: Sequence[Target], max_leaves: int, metric: str | No
                 math.fsum(known) / len(known) if known else None,
             )
         )
-    return Dendrogram(leaves, merges)
+    return Dendrogram(leaves, merges, metric)
 
 
 def _read_metric(targets: Sequence[Target], metric: str | None) -> Mapping[int, float]:

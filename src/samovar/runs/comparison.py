@@ -12,52 +12,85 @@ from samovar.config.identity import PARENT, identity, read_parent, without_paren
 from samovar.config.values import MISSING, Tree, covers, same, split
 from samovar.errors import BadInput
 from samovar.results.environment import flat_environment
-from samovar.runs.find import Target
-from samovar.runs.index import read_kinds, require_answers
+from samovar.runs.find import Named, Target, find_target, find_targets
+from samovar.runs.index import read_codes, read_kinds, require_answers
 from samovar.runs.parallel import paused_gc
 
 ENVIRONMENT = "environment"
+CODE = "code"
 _MAX_LABEL_LENGTH = 60
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A key in which many configs differ."""
+    """A key in which many configs differ.
+
+    Attributes:
+        key: The key.
+        num_values: How many different values it has.
+        commonest: Values as they are shown, each with the number of configs that have it.
+    """
 
     key: str
     num_values: int
     commonest: Sequence[tuple[str, int]]
-    """Values as they are shown, each with the number of configs that have it."""
 
 
 @paused_gc()
-def compare_targets(targets: Sequence[Target], ignore: Iterable[str] = (), with_environment: bool = False) -> Diff:
-    """Compare configs, and the environments that results were made in if asked.
+def diff(
+    configs: Named | Iterable[Named],
+    *,
+    baseline: Named | None = None,
+    ignore: Iterable[str] = (),
+    environment: bool = False,
+) -> Diff:
+    """Compare configs and code, and the environments that results were made in if asked.
 
     Args:
-        targets: Two or more. Of a clone's parent, only the name is compared.
-        ignore: Keys and sections to leave out, as in `flat_diff`.
-        with_environment: Also compare versions, threads and devices.
+        configs: Result directories, configs, folders or glob patterns that give two or more configs. Of a clone's
+            parent, only the name is compared.
+        baseline: A config that comes first. Of the others, only what differs from it is kept: an equal value becomes
+            "", a missing one "—".
+        ignore: Keys and sections to leave out; `*.name` is a key at any depth.
+        environment: Also compare versions, threads and devices.
 
     Returns:
-        Only the keys that are not the same everywhere.
+        Only the keys that are not the same everywhere; `code` names the code of each result, if it differs.
 
     Raises:
-        BadInput: There are fewer than two targets.
+        BadInput: There are fewer than two configs.
+
+    Example:
+        >>> diff(["models/click_1", "models/click_2"], ignore=["model_dir"]).to_frame()
+                  models/click_1  models/click_2
+        key
+        model.lr             0.1             0.2
     """
+    targets = find_targets(configs)
+    if baseline is not None:
+        targets = _put_first(find_target(baseline), targets)
     if len(targets) < 2:
         raise BadInput(f"diff: needs at least 2 configs, got {len(targets)}")
-    diff = diff_flat({target.name: _flatten(target.config) for target in targets})
-    rows = {**diff.rows, **(_compare_environments(targets) if with_environment else {})}
+    found = diff_flat({target.name: _flatten(target.config) for target in targets})
+    rows = {**_compare_codes(targets), **found.rows, **(_compare_environments(targets) if environment else {})}
     patterns = tuple(ignore)
     kept = {key: row for key, row in sorted(rows.items()) if not any(covers(pattern, key) for pattern in patterns)}
-    return Diff(diff.names, kept)
+    return Diff(found.names, kept if baseline is None else _against_first(kept))
 
 
 def _flatten(config: Mapping[str, Any]) -> dict[str, Any]:
     flat = flatten(without_parent(config))
     parent = read_parent(config)
     return flat if parent is None else {**flat, PARENT: parent.config}
+
+
+def _compare_codes(targets: Sequence[Target]) -> dict[str, list[Any]]:
+    """Of results that have code. A config key named `code` comes before it."""
+    folders = [target.path for target in targets if target.directory is not None]
+    answers = require_answers(read_codes(folders))
+    names = {path: answer["code"] for path, answer in zip(folders, answers, strict=True)}
+    row = [names.get(target.path) or MISSING for target in targets]
+    return {CODE: row} if len({name for name in row if name is not MISSING}) > 1 else {}
 
 
 def _compare_environments(targets: Sequence[Target]) -> dict[str, list[Any]]:
@@ -70,19 +103,18 @@ def _compare_environments(targets: Sequence[Target]) -> dict[str, list[Any]]:
     return {key: [flat.get(target.name, {}).get(key, MISSING) for target in targets] for key in diff_flat(flat).rows}
 
 
-def put_first(baseline: Target, targets: Sequence[Target]) -> list[Target]:
+def _put_first(baseline: Target, targets: Sequence[Target]) -> list[Target]:
     """The baseline once, before all others."""
     own = baseline.path.resolve()
     return [baseline, *(target for target in targets if target.path.resolve() != own)]
 
 
-def against_baseline(diff: Diff) -> Diff:
-    """Keep all values of the first name, and of the others only what differs from it: an equal value becomes "", a
-    missing one "—"."""
-    rows = {}
-    for key, (base, *others) in diff.rows.items():
-        rows[key] = [_mark_missing(base), *("" if same(base, other) else _mark_missing(other) for other in others)]
-    return Diff(diff.names, rows)
+def _against_first(rows: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Keep all values of the first config, and of the others only what differs from it."""
+    return {
+        key: [_mark_missing(base), *("" if same(base, other) else _mark_missing(other) for other in others)]
+        for key, (base, *others) in rows.items()
+    }
 
 
 def _mark_missing(value: Any) -> Any:
@@ -90,7 +122,19 @@ def _mark_missing(value: Any) -> Any:
 
 
 def summarize(diff: Diff, num_shown: int = 4) -> list[Summary]:
-    """For more configs than a screen has columns."""
+    """Summarize a diff of more configs than a screen has columns.
+
+    Args:
+        diff: What `diff` returns.
+        num_shown: How many values of each key to keep.
+
+    Returns:
+        One summary per key.
+
+    Example:
+        >>> summarize(diff(["models/click_1", "models/click_2"], ignore=["model_dir"]))
+        [Summary(key='model.lr', num_values=2, commonest=[('0.1', 1), ('0.2', 1)])]
+    """
     summaries = []
     for key, row in diff.rows.items():
         counts = Counter(show_value(_mark_missing(value)) for value in row)

@@ -1,11 +1,12 @@
 """`chain`: the graph of results and the sources that they were made from, and its picture. Knows links and their
-states, but not why one is stale (why.py).
+states, but not why one is stale (reasons.py).
 """
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from samovar.config import flatten, resolve_path
 from samovar.config.values import at, split
@@ -13,18 +14,82 @@ from samovar.errors import NotAResult
 from samovar.results import Link, ResultDirectory, Source, open_directory
 from samovar.results.directory import follow_sources
 from samovar.runs.drawing import save_figure
-from samovar.runs.find import Target
+from samovar.runs.find import Named, Target, find_target
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SOURCE_KEYS = ("source", "table", "init_from")
-_COLORS = {"good": "#2e7d32", "live": "#2e7d32", "raw files": "#607d8b"}
+_COLORS = {"good": "#2e7d32", "live": "#2e7d32", "raw files": "#607d8b", "not kept": "#607d8b"}
 _STALE_COLOR = "#c62828"
 
 
-def links_of(target: Target) -> list[Link]:
-    """The links that a result recorded, or that a config would have if it were run now."""
-    if target.directory is not None:
-        return target.directory.chain()
-    return list(follow_sources(_planned_sources(target), (str(target.path.resolve()),)))
+@dataclass(frozen=True)
+class Chain:
+    """What a result was made from, or a config would be: what `chain` returns.
+
+    Attributes:
+        name: The result or config.
+        path: Where it is.
+        kind: Of the result: model, table, prediction or stage; "config" for a config file.
+        links: The sources in order. Those of a source follow it, one deeper.
+    """
+
+    name: str
+    path: Path
+    kind: str
+    links: Sequence[Link]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a source is no longer what it was."""
+        return any(link.is_stale for link in self.links)
+
+
+def chain(target: Named) -> Chain:
+    """Follow a result to the results and raw files that it was made from.
+
+    Args:
+        target: A result directory, or a config, which has the sources that it would have if it were run now.
+
+    Returns:
+        All sources, with their states.
+
+    Raises:
+        BadInput: There is no result and no config, or there are several.
+
+    Example:
+        >>> found = chain("stages/total")
+        >>> for link in found.links:
+        ...     print(link.depth, link.source.key, link.state)
+        0 source good
+        >>> found.is_stale
+        False
+    """
+    found = find_target(target)
+    if found.directory is not None:
+        return Chain(found.name, found.path, found.directory.lineage.kind, found.directory.chain())
+    links = list(follow_sources(_planned_sources(found), str(found.path.resolve())))
+    return Chain(found.name, found.path, "config", links)
+
+
+def find_sources(paths: Iterable[Path | str]) -> list[Path]:
+    """Find all results that results were made from.
+
+    Args:
+        paths: Result directories.
+
+    Returns:
+        These results, and every result along their chains that still exists, each once.
+
+    Raises:
+        NotAResult: There is no result at one of the paths.
+
+    Example:
+        >>> print(*(path.name for path in find_sources(["stages/total"])))
+        total numbers
+    """
+    return [Path(directory.name) for directory in with_sources(map(open_directory, paths))]
 
 
 def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:
@@ -39,7 +104,8 @@ def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory
 
 def _planned_sources(target: Target) -> Iterator[Source]:
     for key, value in flatten(target.config).items():
-        if split(key)[-1] in _SOURCE_KEYS or split(key)[0] == "source":
+        steps = split(key)
+        if steps[-1] in _SOURCE_KEYS or steps[0] in ("source", "pretrained") or key == "init_from.model":
             places = {key: value} if isinstance(value, str) else {}
             if isinstance(value, list):
                 places = {at(key, index): each for index, each in enumerate(value) if isinstance(each, str)}
@@ -72,14 +138,13 @@ class Graph:
         return columns
 
 
-def make_graph(targets: Iterable[Target]) -> Graph:
+def make_graph(chains: Iterable[Chain]) -> Graph:
     graph = Graph()
-    for target in targets:
-        top = str(target.path.resolve())
-        kind = target.directory.lineage.kind if target.directory is not None else "config"
-        graph.nodes[top] = f"{Path(top).name}\n{kind}"
+    for each in chains:
+        top = str(each.path.resolve())
+        graph.nodes[top] = f"{Path(top).name}\n{each.kind}"
         above = {-1: top}
-        for link in links_of(target):
+        for link in each.links:
             above[link.depth] = link.source.path
             graph.nodes.setdefault(link.source.path, _label(link))
             graph.edges[above[link.depth - 1], link.source.path] = link
@@ -90,8 +155,24 @@ def _label(link: Link) -> str:
     return f"{Path(link.source.path).name}\n{link.origin.lineage.kind if link.origin is not None else link.state}"
 
 
-def draw(graph: Graph, path: Path) -> None:
-    """Draw the graph with sources on the left, as PNG or SVG by the suffix of the path."""
+def draw_chains(chains: Chain | Iterable[Chain], path: Path | str, format: str | None = None) -> None:
+    """Draw chains as one graph, with sources on the left and stale links in red.
+
+    Args:
+        chains: What `chain` returned, once or several times.
+        path: The file.
+        format: "png" or "svg", by default the suffix of the path.
+
+    Raises:
+        BadInput: The file cannot be written, or names no format.
+
+    Example:
+        >>> draw_chains([chain("stages/numbers"), chain("stages/total")], "chain.svg")
+    """
+    save_figure(_draw(make_graph([chains] if isinstance(chains, Chain) else chains)), path, format)
+
+
+def _draw(graph: Graph) -> "Figure":
     from matplotlib.figure import Figure  # takes a second to import
 
     columns = graph.columns()
@@ -115,4 +196,4 @@ def draw(graph: Graph, path: Path) -> None:
                   bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "#455a64"})  # fmt: skip
     axis.set_xlim(-0.6, max(rows, default=0) + 0.6)
     axis.set_ylim(-max(rows.values(), default=1) - 0.6, -0.4)
-    save_figure(figure, {path.suffix.removeprefix("."): path})
+    return figure

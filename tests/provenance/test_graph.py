@@ -1,5 +1,6 @@
 """`chain` draws results and their sources, as a tree and as a picture."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -7,9 +8,8 @@ import pytest
 from tests.cli.commands import samovar
 from tests.stages.toys import TOTAL, add_report, make_chain, remake, write_stage
 
-from samovar.provenance.chain import draw, links_of, make_graph
+from samovar.provenance.graph import chain, draw_chains, make_graph
 from samovar.results import open_directory
-from samovar.runs.find import find_targets
 
 
 @pytest.fixture
@@ -29,8 +29,7 @@ def test_a_circle_ends_where_it_closes(folder: Path) -> None:
 
 def test_a_config_has_the_links_it_would_get_if_run_now(folder: Path) -> None:
     write_stage(folder, "plan", TOTAL, {"source": ["total", "nothing"], "raw": 1})
-    (target,) = find_targets([folder / "plan.json"])
-    assert [(link.source.key, link.depth, link.state) for link in links_of(target)] == [
+    assert [(link.source.key, link.depth, link.state) for link in chain(folder / "plan.json").links] == [
         ("source[0]", 0, "good"),
         ("source", 1, "good"),
         ("source[1]", 0, "missing"),
@@ -39,12 +38,13 @@ def test_a_config_has_the_links_it_would_get_if_run_now(folder: Path) -> None:
 
 def test_the_graph_has_each_result_once_and_is_drawn(folder: Path) -> None:
     remake(folder, "numbers", conf={"count": 4})
-    graph = make_graph(find_targets([folder / "total", folder / "report"]))
+    chains = [chain(folder / "total"), chain(folder / "report")]
+    graph = make_graph(chains)
     names = {Path(path).name: column for path, column in graph.columns().items()}
     assert names == {"numbers": 0, "total": 1, "report": 2}
     assert len(graph.edges) == 2
-    draw(graph, folder / "chain.png")
-    draw(graph, folder / "chain.svg")
+    draw_chains(chains, folder / "chain.png")
+    draw_chains(chains, folder / "chain.svg")
     assert (folder / "chain.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "chain.svg").read_text()
 
@@ -54,3 +54,23 @@ def test_the_command_marks_stale_links(folder: Path) -> None:
     shown = samovar("chain", folder / "report")
     assert f"└── source = {folder}/total (stage:total)  [good]" in shown.stdout, shown.stderr
     assert f"└── source = {folder}/numbers (stage:numbers)  [changed]" in shown.stdout
+
+
+def test_a_shared_source_is_followed_once(folder: Path) -> None:
+    """26 results, each made twice from the next: 2**26 ways to the last."""
+    record = json.loads((folder / "total/lineage.json").read_text())
+    for number in range(26):
+        shutil.copytree(folder / "total", folder / f"total_{number}")
+        path = str(folder / f"total_{number + 1}")
+        sources = [{"key": key, "path": path, "id": "x"} for key in ("source[0]", "source[1]")]
+        (folder / f"total_{number}/lineage.json").write_text(json.dumps({**record, "sources": sources}))
+    links = open_directory(folder / "total_0").chain()
+    assert len(links) == 52
+    assert {link.cut for link in links} == {None, "shown above"}
+    assert [link.state for link in links if link.depth == 25] == ["missing", "missing"]
+
+
+def test_a_source_with_damaged_records_does_not_hide_the_chain(folder: Path) -> None:
+    (folder / "numbers/lineage.json").write_text("[]")
+    assert [link.state for link in open_directory(folder / "report").chain()] == ["good", "unreadable"]
+    assert "its files are damaged" in samovar("why", folder / "report").stdout

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samovar.errors import BadInput, StoreError
-from samovar.runs.checksum import Checksums, compute_checksums, digest_of, find_changes, read_list, to_text
+from samovar.runs.checksums import Checksums, checksum, digest_of, find_changes, read_list, to_text
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def folder(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compute(folder: Path) -> Checksums:
-    return compute_checksums([folder], settled_seconds=0)
+    return checksum([folder], settled_seconds=0)
 
 
 def test_sha256sum_checks_a_list_and_the_digest_of_the_list_is_the_folders(folder: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_second_time_nothing_is_read(folder: Path) -> None:
     assert (first.num_read, second.num_read) == (4, 0)
     assert first.digests == second.digests
     assert first.digest == second.digest == digest_of(first.digests)
-    assert compute_checksums([folder], use_cache=False).num_read == 4
+    assert checksum([folder], use_cache=False).num_read == 4
 
 
 def test_only_what_changed_is_read_again(folder: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_file_written_just_now_is_not_remembered(folder: Path) -> None:
     """A second write in the same tick of the clock would leave the same size, times and inode."""
     for text in ("two", "owt", "tow"):
         (folder / "b").write_text(text)
-        assert compute_checksums([folder]).digests["b"] == hashlib.sha256(text.encode()).hexdigest()
+        assert checksum([folder]).digests["b"] == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_file_written_while_it_is_read_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_a_torn_cache_is_rebuilt_and_one_that_others_can_write_is_not_used(folde
 
 
 def test_files_are_named_as_the_user_wrote_them(folder: Path) -> None:
-    found = compute_checksums([folder / "b", folder / "a"], settled_seconds=0).digests
+    found = checksum([folder / "b", folder / "a"], settled_seconds=0).digests
     assert list(found) == [f"{folder}/b", f"{folder}/a/z"]
 
 

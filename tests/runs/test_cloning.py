@@ -19,8 +19,7 @@ from samovar.config.params import Ledger
 from samovar.config.schema import Schema
 from samovar.errors import BadInput, ConfigError, StoreError
 from samovar.provenance.verify import run_in_child
-from samovar.runs.clone import clone, suffixes
-from samovar.runs.find import find_targets
+from samovar.runs.cloning import clone, suffixes
 from samovar.testing.disks import CountingDisk, FailingDisk, KillingDisk
 
 CONFIG = {"out": "results/model", "model": {"lr": 0.1, "dim": 8}}
@@ -34,7 +33,7 @@ def config(quick_path: Path) -> Path:
 
 
 def make(path: Path, **change: object) -> Path:
-    return clone(find_targets([path])[0], [change]).path
+    return clone(path, change).path
 
 
 def names(folder: Path) -> list[str]:
@@ -107,7 +106,7 @@ def test_no_change_is_an_error_and_a_new_key_is_reported_with_its_nearest(config
     with pytest.raises(BadInput, match=r"model.json: the changes leave the config as it is"):
         make(config, **{"model.lr": 0.1})
     assert names(config.parent) == ["model.json"]
-    made = clone(find_targets([config])[0], [{"model.lrr": 0.2}])
+    made = clone(config, {"model.lrr": 0.2})
     assert made.new_keys == {"model.lrr": "model.lr"}
 
 
@@ -126,10 +125,10 @@ def test_schema_ledger_and_identity_ignore_the_parent(config: Path) -> None:
 
 
 def test_a_clone_killed_at_any_point_is_whole_or_absent(config: Path) -> None:
-    target, counting = find_targets([config])[0], CountingDisk()
-    clone(target, [{"model.lr": 9}], counting)
+    counting = CountingDisk()
+    clone(config, {"model.lr": 9}, disk=counting)
     for point in range(1, counting.points + 1):
-        killed = run_in_child(partial(clone, target, [{"model.lr": 9}], KillingDisk(point)), config.parent / "log")
+        killed = run_in_child(partial(clone, config, {"model.lr": 9}, disk=KillingDisk(point)), config.parent / "log")
         assert killed.was_killed
         for path in config.parent.glob("model*.json"):
             assert read_config(path)["model"]["lr"] in (0.1, 9)
@@ -138,16 +137,14 @@ def test_a_clone_killed_at_any_point_is_whole_or_absent(config: Path) -> None:
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(config: Path) -> None:
     with pytest.raises(StoreError, match="the disk is full"):
-        clone(find_targets([config])[0], [{"model.lr": 9}], FailingDisk(1, errno.ENOSPC))
+        clone(config, {"model.lr": 9}, disk=FailingDisk(1, errno.ENOSPC))
     assert names(config.parent) == ["model.json"]
 
 
 def test_clones_made_at_the_same_time_get_different_names(config: Path) -> None:
     code = (
-        "import sys; from samovar.runs.clone import clone\n"
-        "from samovar.runs.find import find_targets\n"
-        "target = find_targets([sys.argv[1]])[0]\n"
-        "for number in range(5): clone(target, [{'model.lr': int(sys.argv[2]) * 10 + number + 1}])"
+        "import sys; from samovar.runs.cloning import clone\n"
+        "for number in range(5): clone(sys.argv[1], {'model.lr': int(sys.argv[2]) * 10 + number + 1})"
     )
     racing = [subprocess.Popen([sys.executable, "-c", code, config, str(number)]) for number in range(4)]
     assert [each.wait() for each in racing] == [0] * 4
