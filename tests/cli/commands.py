@@ -30,9 +30,10 @@ COMMANDS = dict(find_commands(GROUP))
 """Every command by its full name, `queue add` for one."""
 
 
-def samovar(*arguments: object) -> subprocess.CompletedProcess[str]:
+def samovar(*arguments: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "samovar", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, input=stdin)
 
 
 def on_a_terminal(*arguments: object, terminal: str = "dumb", columns: int = 200) -> str:

@@ -1,5 +1,7 @@
 """The table of commands, their help, and what starting one imports."""
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -7,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from tests.cli.commands import COMMANDS, GROUP, on_a_terminal, samovar
 from tests.runs.runs import make_run
 
-from samovar.cli.app import PANELS
+from samovar.cli.app import PANELS, app
 
 MOST_LETTERS = 60  # what a terminal of 80 columns shows beside the longest name
 TERMINAL_COLUMNS = 100
@@ -47,6 +50,37 @@ def test_a_terminal_wraps_help_well(name: str) -> None:
     assert len(paragraphs[-1]) <= TERMINAL_COLUMNS - 2, "the example fits on one line, to be copied"
 
 
+@pytest.mark.parametrize("words", [[], ["queue"], *(name.split() for name in COMMANDS)])
+def test_help_names_no_python_types(words: list[str]) -> None:
+    done = run_help(words)
+    usage = next(line for line in done.splitlines() if "Usage:" in line)
+    assert "{" not in usage
+    assert not re.search(r"<\w+|\[x|\[\d", done), done
+
+
+def run_help(words: list[str]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        app([*words, "--help"], standalone_mode=False)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("verify-resume x.json --script y.py --kills 0", "'--kills': must be at least 1, got 0"),
+        ("verify-resume x.json --script y.py --kills ten", "'--kills': must be an integer, got ten"),
+        ("worker --lease soon", "'--lease': must be a number, got soon"),
+        ("queue retry a", "'ID': must be an integer, got a"),
+        ("metrics x --by week", "'--by': 'week' is not one of 'hour', 'day'"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_reported_in_plain_words(words: str, problem: str) -> None:
+    with pytest.raises(typer.BadParameter) as caught:
+        app(words.split(), standalone_mode=False)
+    assert problem in caught.value.format_message()
+
+
 def test_no_group_has_options_of_its_own() -> None:
     """Such as those of typer to install shell completion."""
     assert {param.name for param in GROUP.params} == {"show_version", "debug"}
@@ -66,7 +100,7 @@ def test_wrong_usage_is_a_user_error(tmp_path: Path) -> None:
 
 def test_the_version_is_printed() -> None:
     done = samovar("--version")
-    assert (done.returncode, done.stdout) == (0, "samovar 0.1.0\n")
+    assert (done.returncode, done.stdout) == (0, "samovar 0.2.0\n")
 
 
 # What is imported
@@ -93,7 +127,9 @@ def test_help_imports_no_command() -> None:
     loaded = imported_by("--help")
     assert "samovar.cli.app" in loaded
     assert not {"numpy", "pydantic", *HEAVY} & loaded
-    assert {name for name in loaded if name.startswith("samovar.cli.")} == {"samovar.cli.app", "samovar.cli.entry"}
+    assert {name for name in loaded if name.startswith("samovar.cli.")} <= {
+        f"samovar.cli.{name}" for name in ("app", "entry", "help")
+    }
 
 
 @pytest.mark.parametrize("command", ["show", "ls", "diff"])

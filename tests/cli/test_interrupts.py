@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -122,8 +122,9 @@ def test_an_interrupted_brew_leaves_no_table_and_no_spilled_rows(folder: Path, m
     (folder / "clicks.json").write_text(json.dumps(recipe))  # minibatches so small that writing takes a while
 
     def is_writing() -> bool:
-        sizes = [os.stat(entry).st_size for entry in Path("clicks/.samovar/tmp").glob("*") if entry.exists()]
-        return max(sizes, default=0) > 10_000
+        with suppress(FileNotFoundError):  # a file that was moved to its place
+            return any(entry.stat().st_size > 10_000 for entry in Path("clicks/.samovar/tmp").glob("*/*"))
+        return False
 
     interrupt(["brew", "clicks.json"], is_writing, 130)
     assert state("clicks") == "stopped"
@@ -227,7 +228,7 @@ def test_an_interrupted_experiment_ends_its_parts_and_resumes(folder: Path) -> N
     interrupt(words, Path("asleep").exists, STOPPED)
     assert not Path("/proc", Path("asleep").read_text()).exists()
     wake()
-    assert run_here(words).splitlines()[1].split() == ["0", "done"]
+    assert run_here(words).splitlines()[1].split()[:2] == ["0", "done"]
 
 
 def test_an_interrupted_verify_resume_leaves_its_folder_empty(folder: Path) -> None:

@@ -109,7 +109,8 @@ def build(params):
 def test_a_stopped_worker_puts_its_training_back_into_the_queue(folder: Path) -> None:
     ok(folder, "brew", "one.json")
     (folder / "script.py").write_text(SCRIPT)
-    data = {"table": "one", "features": ["x"], "targets": ["x"], "epoch_count": 1_000_000, "uri_granularity": 1}
+    data = {"table": "one", "features": ["x"], "targets": ["x"], "allow_targets_as_features": True}
+    data |= {"epoch_count": 1_000_000, "uri_granularity": 1}
     config = {"pipeline": "offline", "train_data": data, "num_threads": 1, "snapshotter": {"frequency": 0}}
     (folder / "net.json").write_text(json.dumps(config))
     ok(folder, "queue", "add", "net.json", "--script", "script.py")

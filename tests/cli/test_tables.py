@@ -1,5 +1,6 @@
 """brew and table, as a user types them."""
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -44,4 +45,20 @@ def test_table_exports_ordinary_rows(tmp_path: Path) -> None:
 def test_table_says_when_there_is_none(tmp_path: Path) -> None:
     missing = samovar("table", tmp_path / "none")
     assert (missing.returncode, missing.stdout) == (2, "")
-    assert "no tensor table there" in missing.stderr
+    assert "does not exist; expected a table" in missing.stderr
+
+
+def test_recipe_drafts_what_brew_takes(tmp_path: Path) -> None:
+    rows = "".join(f"2021-01-{n},{n % 5},{n / 2}\n" for n in range(10, 32))
+    (tmp_path / "rows.csv").write_text(f"day,user_id,price\n{rows}")
+    printed = samovar("recipe", tmp_path / "rows.csv")
+    assert json.loads(printed.stdout)["columns"] == {
+        "day": "time", "user_id": "id", "price": {"number": {"scale": "running"}},
+    }  # fmt: skip
+    assert "  user_id  id " in printed.stderr
+    drafted = tmp_path / "drafted.json"
+    written = samovar("recipe", tmp_path / "rows.csv", "--out", drafted)
+    assert written.stdout == f"{drafted}: brew it with samovar brew {drafted}\n"
+    assert drafted.read_text() == printed.stdout
+    brewed = samovar("brew", drafted)
+    assert "drafted: version 1, 22 examples in 22 minibatches" in brewed.stdout, brewed.stderr

@@ -87,6 +87,22 @@ def test_sizes_of_hash_tables_and_ages_of_ids_are_printed(tmp_path: Path) -> Non
     assert ["2-3", "2", "█" * 40] in lines
 
 
+def test_vectors_are_printed_and_exported(tmp_path: Path) -> None:
+    embedding = HashEmbedding({"ad": 2})
+    embedding.set_weights("ad", [1, -1], [[0.5, 1.0], [2.0, 3.0]])
+    write_model(tmp_path / "model", torch.nn.Sequential(embedding))
+    done = samovar("embeddings", tmp_path / "model", "--ids", "1, -1,7")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[1:] == [["1", "0.5", "1"], ["18446744073709551615", "2", "3"], ["7", "unknown"]]
+    done = samovar("embeddings", tmp_path / "model", "--ids", "1,x", "--table", "ad", "--json")
+    assert json.loads(done.stdout)[1] == {"id": "x", "is_known": False, "vector": [0.0, 0.0]}
+    done = samovar("embeddings", tmp_path / "model", "--out", tmp_path / "ads.parquet")
+    assert done.stdout == f"{tmp_path / 'ads.parquet'}: 2 vectors\n"
+    done = samovar("embeddings", tmp_path / "model", "--table", "ad")
+    assert (done.returncode, "--table needs --ids or --out" in done.stderr) == (2, True)
+
+
 def test_a_model_without_hash_tables_is_a_clear_error(tmp_path: Path) -> None:
     write_model(tmp_path / "model", None)
     done = samovar("embeddings", tmp_path / "model")

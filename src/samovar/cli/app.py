@@ -6,7 +6,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
+
+from samovar.cli.help import PlainCommand, PlainGroup
 
 HELP = "Train PyTorch models on tables of any size, without ever losing a step."
 
@@ -26,6 +28,7 @@ PANELS = (
         "Tables",
         "tables",
         {
+            "recipe": "Draft a recipe from raw files, and explain each column.",
             "brew": "Turn raw rows into a tensor table of ready minibatches.",
             "table": "Show the columns, hours and sizes of a tensor table.",
         },
@@ -36,8 +39,8 @@ PANELS = (
         {
             "train": "Train a model, or resume one that was stopped or killed.",
             "predict": "Apply a model to a table and write its predictions.",
-            "metrics": "Show AUC, log-loss and calibration by hour or day.",
-            "embeddings": "Show the hash tables of a model: sizes and ages of ids.",
+            "metrics": "Show the metrics of evaluations by hour, day or epoch.",
+            "embeddings": "Show the hash tables of a model: sizes, ages, vectors.",
             "verify-resume": "Check that a training run survives kills bit for bit.",
         },
     ),
@@ -60,6 +63,7 @@ PANELS = (
             "clone": "Copy a config with changes, under the next free name.",
             "plot": "Plot the metrics of many runs, finished or not.",
             "tree": "Draw similar configs close together, as a dendrogram.",
+            "rm": "Remove results, tables or experiments.",
         },
     ),
     Panel(
@@ -92,11 +96,11 @@ class _LoadedOnUse(UserDict[str, Any]):
         if isinstance(found, typer.Typer):
             return typer.main.get_command(found)
         single = typer.Typer(add_completion=False)
-        single.command(name)(found)
+        single.command(name, cls=PlainCommand)(found)
         return typer.main.get_command(single)
 
 
-class _LazyGroup(TyperGroup):
+class _LazyGroup(PlainGroup):
     """Lists commands from `PANELS`, and imports only the one that runs."""
 
     def __init__(self, **settings: Any) -> None:

@@ -4,8 +4,11 @@ signals are handled.
 Exit codes: 0 done, 1 failure, 2 user error, 75 stopped and resumable, 130 and 143 interrupted.
 """
 
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from samovar.errors import SamovarError, Stopped
 from samovar.signals import StopRequest, end_quietly, how_to_continue
@@ -23,6 +26,8 @@ def main() -> None:
     except BaseException as error:
         # Libraries turn KeyboardInterrupt into exceptions of their own. A command that still succeeded got it too late.
         if not request.count or (isinstance(error, SystemExit) and not error.code):
+            if isinstance(error, Exception) and _is_explained(error):
+                sys.exit(1)
             raise
         print(f"interrupted ({request.reason}); {how_to_continue()}", file=sys.stderr)
         sys.exit(request.exit_code)
@@ -34,12 +39,50 @@ def _run() -> None:
     from samovar.cli.app import app  # takes long enough to be interrupted
 
     try:
-        app()
+        with showing_log():
+            app()
     except SamovarError as error:
         if "--debug" in sys.argv[1:]:
             raise
         _print_error(error)
         sys.exit(error.exit_code)
+
+
+@contextmanager
+def showing_log() -> Iterator[None]:
+    """While the block runs, print what the library logs to stderr. Handlers that a user's script adds to the root
+    logger do not print it again."""
+    logger, handler = logging.getLogger("samovar"), _LogLines(logging.INFO)
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class _LogLines(logging.Handler):
+    """Prints each message as it is. It asks for `sys.stderr` each time: while a bar is drawn, rich replaces it to
+    print above the bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from samovar.cli.output import show_controls
+
+        try:
+            print(show_controls(self.format(record)), file=sys.stderr)
+        except Exception:
+            self.handleError(record)
+
+
+def _is_explained(error: Exception) -> bool:
+    """Whether an error of the user's own code was printed without the frames of libraries."""
+    from samovar.cli.failure import print_failure
+
+    return "--debug" not in sys.argv[1:] and print_failure(error)
 
 
 def _print_error(error: SamovarError) -> None:

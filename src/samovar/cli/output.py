@@ -2,43 +2,68 @@
 command.
 
 Text is printed verbatim: `[red]` sets no color and `:tea:` draws no emoji. Only a terminal gets colors, unless NO_COLOR
-is set.
+is set. Control characters in names and messages, which may come from a stranger's files, are shown, not sent to the
+terminal.
 """
 
 import ctypes
 import json
 import math
 import os
+import re
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.filesize import decimal
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
-from samovar.config.values import MISSING
+from samovar.config import MISSING
 from samovar.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from samovar.brewing.progress import Progress, State
-
 _VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False, "soft_wrap": True}
 _PIPED_WIDTH = 200  # a file has no width, and a wrapped table cannot be searched
 
 
+# All of C0 but tab and newline, DEL, C1, and the characters that reorder text or hide it.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def show_controls(text: str) -> str:
+    """A text that a terminal can only show: `␛` for an escape, `�` for what has no picture."""
+    return _CONTROLS.sub(_picture, text)
+
+
+def _picture(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return chr(0x2400 + number) if number < 0x20 else "␡" if number == 0x7F else "�"
+
+
+class _ShowingConsole(Console):
+    """Of all that it renders, only its own styles and movements reach the terminal as escape codes."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            is_text = not segment.control and _CONTROLS.search(segment.text) is not None
+            yield segment._replace(text=show_controls(segment.text)) if is_text else segment
+
+
 def open_console() -> Console:
-    return Console(**_VERBATIM, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    return _ShowingConsole(**_VERBATIM, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
 def open_stderr() -> Console:
-    return Console(**_VERBATIM, stderr=True)
+    return _ShowingConsole(**_VERBATIM, stderr=True)
+
+
+def print_line(line: object) -> None:
+    """Print a line on stdout."""
+    print(show_controls(str(line)), flush=True)
 
 
 def print_notes(notes: Iterable[str], console: Console | None = None) -> None:
@@ -76,7 +101,7 @@ def print_table(
     elif sys.stdout.isatty():
         show()
     else:
-        print(to_csv(), end="")
+        print(show_controls(to_csv()), end="")
 
 
 def save_text(path: Path, text: str) -> None:
@@ -98,7 +123,8 @@ def writing_to(path: Path) -> Iterator[None]:
 
 def print_json(answer: Any) -> None:
     """Numbers stay numbers, 64-bit ids included; NaN and infinities, which JSON does not have, become null."""
-    print(json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False)
+    print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _plain(value: Any) -> Any:
@@ -138,88 +164,7 @@ def _redirect_descriptor(descriptor: int, target: int) -> Iterator[None]:
         os.close(kept)
 
 
-# Progress of brewing
-
-BAR_SECONDS = 0.1
-LINE_SECONDS = 10.0
-
-
-@contextmanager
-def show_progress(progress: "Progress", console: Console) -> Iterator[None]:
-    """While the block runs, show its progress: a bar on a terminal, else an occasional line."""
-    if not console.is_terminal:
-        with follow(progress, LineView(console)):
-            yield
-        return
-    with make_bars(console, "{task.fields[amount]}") as bars, follow(progress, BarView(bars)):
-        yield
-
-
-class View(Protocol):
-    seconds: float
-    """Between two updates."""
-
-    def show(self, state: "State") -> None: ...
-
-
-class BarView:
-    """One task per phase, so that each phase has its own clock. The spinner moves even when nothing can be counted."""
-
-    def __init__(self, bars: "Bars") -> None:
-        self.seconds = BAR_SECONDS
-        self._bars = bars
-        self._task = bars.add_task("starting", total=None, amount="")
-        self._phase = "starting"
-
-    def show(self, state: "State") -> None:
-        if state.phase != self._phase:
-            self._bars.remove_task(self._task)
-            self._task = self._bars.add_task(state.phase, total=None, amount="")
-            self._phase = state.phase
-        self._bars.update(self._task, completed=state.done, total=state.total, amount=describe_progress(state))
-
-
-class LineView:
-    """For logs: one line every ten seconds, so a shorter brew prints none."""
-
-    def __init__(self, console: Console) -> None:
-        self.seconds = LINE_SECONDS
-        self._console = console
-        self._start = time.monotonic()
-
-    def show(self, state: "State") -> None:
-        elapsed = timedelta(seconds=int(time.monotonic() - self._start))
-        amount = describe_progress(state)
-        self._console.print(f"{elapsed} {state.phase}{': ' if amount else ''}{amount}", markup=False)
-
-
-@contextmanager
-def follow(progress: "Progress", view: View) -> Iterator[None]:
-    """While the block runs, show its state to the view at regular intervals."""
-    is_over = threading.Event()
-
-    def look() -> None:
-        while not is_over.wait(view.seconds):
-            view.show(progress.state)
-
-    thread = threading.Thread(target=look, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
-def describe_progress(state: "State") -> str:
-    """The amount in words; empty when nothing is counted."""
-    if state.unit == "percent":
-        return f"{state.done:.0f} %"
-    show = decimal if state.unit == "bytes" else "{:,}".format
-    if not state.done and state.total is None:
-        return ""
-    of_total = "" if state.total is None else f" of {show(int(state.total))}"
-    return f"{show(int(state.done))}{of_total}{' rows' if state.unit == 'rows' else ''}"
+# Progress
 
 
 def make_bars(console: Console, amount: str) -> "Bars":

@@ -1,5 +1,6 @@
 """The commands `experiment`, `worker` and `queue`: many configs, each run once."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,17 +10,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from samovar.cli.help import PlainCommand, PlainGroup
 from samovar.cli.options import DEFAULT_DB, Conf, Db, Json, MaxAttempts
-from samovar.cli.output import make_bars, open_console, open_stderr, print_json, print_notes, reserve_stdout
-from samovar.config.diff import show_value
+from samovar.cli.output import make_bars, open_console, open_stderr, print_json, print_line, print_notes, reserve_stdout
+from samovar.config import show_value
 from samovar.errors import SamovarError, Stopped
 
 if TYPE_CHECKING:
     from samovar.queue import Job, Worker
-    from samovar.sweep.experiment import Done, Show
+    from samovar.sweep import Done, Show
 
 _ERROR_WIDTH = 60
 _MOST_NAMES = 8
+_LOST = "lost"  # running, but its worker is silent
 
 
 # experiment
@@ -41,24 +44,25 @@ def experiment(
         str | None, typer.Option(help="A queue shared with other workers. Default: a private one.", metavar="URL")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the experiment.", metavar="DIR")] = None,
+    mix_code: Annotated[
+        bool, typer.Option("--mix-code", help="Accept parts in one table that were made with different code.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run many variants of one config and collect one table.
 
     The variants, called parts, come from a grid, a list or random samples.
 
-    Finished parts are kept. To run a part again, remove its directory.
+    Finished parts are kept. To run a part again, remove its directory. Changed code is refused.
 
     Example: samovar experiment lr.json -j 4
     """
     from samovar.signals import StopRequest
-    from samovar.sweep import Request, run_experiment
+    from samovar.sweep import run_experiment
 
-    if num_workers == 0 and db is None:
-        raise typer.BadParameter("-j 0 leaves all parts to the workers of a shared queue, which --db must name")
     stop = StopRequest()
     with stop.asking(most=2), _show_parts(open_stderr()) as show:
-        done = run_experiment(Request(path, out, db, num_workers), stop, show)
+        done = run_experiment(path, out, db=db, num_workers=num_workers, mix_code=mix_code, stop=stop, show=show)
     print_json(_experiment_answer(done)) if as_json else _print_experiment(done)
     if done.errors:
         lines = "".join(f"\n  part {name}: {error}" for name, error in done.errors.items())
@@ -73,6 +77,7 @@ def _experiment_answer(done: "Done") -> dict[str, Any]:
         {
             "name": row.name,
             "state": row.state,
+            "code": row.code,
             "changed": row.values,
             "metrics": row.metrics,
             "error": done.errors.get(row.name),
@@ -83,13 +88,14 @@ def _experiment_answer(done: "Done") -> dict[str, Any]:
 
 
 def _print_experiment(done: "Done") -> None:
-    table = Table("part", "state", *done.table.changed, *done.table.metrics, box=None)
+    table = Table(*done.table.columns, box=None)
     for row in done.table.rows:
         measured = (row.metrics[name] for name in done.table.metrics)
         shown = ("" if value is None else f"{value:.5g}" for value in measured)
-        table.add_row(row.name, row.state, *(show_value(row.values[key]) for key in done.table.changed), *shown)
+        facts = done.table.facts_of(row)
+        table.add_row(*facts, *(show_value(row.values[key]) for key in done.table.changed), *shown)
     open_console().print(table)
-    print(done.folder / "table.csv")
+    print_line(done.folder / "table.csv")
 
 
 @contextmanager
@@ -161,7 +167,7 @@ def worker(
 
     stop = StopRequest()
     with stop.asking(most=2), reserve_stdout(as_json):
-        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, report=_print_line)
+        made = Worker(open_queue(db), worker_name(name), stop=stop, lease_seconds=lease, report=print_line)
         if once:
             is_idle = not made.run_one()
         else:
@@ -173,7 +179,7 @@ def worker(
     if as_json:
         print_json({"taken": made.num_taken, "failed": failed})
     else:
-        print("no job is waiting" if is_idle else f"{made.num_taken} taken{'' if once else ', none waiting'}")
+        print_line("no job is waiting" if is_idle else f"{made.num_taken} taken{'' if once else ', none waiting'}")
     if failed:
         raise SamovarError(
             f"worker: {len(failed)} of its jobs failed ({', '.join(map(str, failed))}). See `samovar queue ls "
@@ -187,18 +193,17 @@ def _find_failed(made: "Worker", once: bool) -> list[int]:
     return sorted(number for number in made.failed if once or states.get(number) == "failed")
 
 
-def _print_line(line: str) -> None:
-    print(line, flush=True)
-
-
 # queue
 
 queue = typer.Typer(
-    help="Manage a queue of configs, each run exactly once.", no_args_is_help=True, add_completion=False
+    cls=PlainGroup,
+    help="Manage a queue of configs, each run exactly once.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
-@queue.command()
+@queue.command(cls=PlainCommand)
 def add(
     configs: Annotated[list[Path], typer.Argument(help="Configs, JSON files; one job per config.", metavar="CONFIG")],
     script: Annotated[Path | None, typer.Option(help="A Python file, for train and run.", metavar="FILE")] = None,
@@ -220,6 +225,7 @@ def add(
 
     Example: samovar queue add runs/*.json --script model.py --priority 5
     """
+    from samovar.config import parse_override
     from samovar.queue import make_task, open_queue
 
     if out is not None and len(configs) > 1:
@@ -229,7 +235,7 @@ def add(
             config,
             kind=kind,
             script=script,
-            overrides=conf or (),
+            overrides=list(map(parse_override, conf or ())),
             out=out,
             priority=priority,
             max_attempts=max_attempts,
@@ -237,8 +243,9 @@ def add(
         for config in configs
     ]
     found = open_queue(db, is_new=True).add(tasks)
+    print_notes(added.note for added in found if added.note is not None)
     if as_json:
-        print_json([{**_job_answer(added.job), "how": added.how} for added in found])
+        print_json([{**_job_answer(added.job), "how": added.how, "note": added.note} for added in found])
         return
     texts = {
         "added": "added",
@@ -249,14 +256,14 @@ def add(
     }
     for added in found:
         job = added.job
-        print(f"job {job.id}: {job.task.out}: {texts[added.how].format(state=job.state)}")
+        print_line(f"job {job.id}: {job.task.out}: {texts[added.how].format(state=job.state)}")
 
 
-@queue.command()
+@queue.command(cls=PlainCommand)
 def ls(
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only waiting, running, done, failed or cancelled jobs. Repeatable.", metavar="STATE"),
+        typer.Option(help="Only waiting, running, lost, done, failed or cancelled jobs. Repeatable.", metavar="STATE"),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed jobs, with their full errors.")] = False,
     db: Db = DEFAULT_DB,
@@ -268,19 +275,31 @@ def ls(
     """
     from samovar.queue import STATES, open_queue
 
-    states = [*(state or []), *(["failed"] if failed else [])]
-    for each in states:
-        if each not in STATES:
-            raise typer.BadParameter(f"no state {each!r}. Available: {', '.join(STATES)}")
-    found_queue = open_queue(db)
-    found = found_queue.jobs(states)
+    known = [*STATES, _LOST]
+    wanted = [*(state or []), *(["failed"] if failed else [])] or known
+    for each in wanted:
+        if each not in known:
+            raise typer.BadParameter(f"no state {each!r}. Available: {', '.join(known)}")
+    jobs = open_queue(db).jobs()  # once: what is listed and what is counted are the same jobs
+    found = [job for job in jobs if _state_of(job) in wanted or job.state in wanted]
     if as_json:
         print_json(list(map(_job_answer, found)))
         return
     if found:
         open_console().print(_job_table(found, is_full=failed))
-    counts = found_queue.counts()
-    print_notes([", ".join(f"{counts[each]} {each}" for each in STATES if counts.get(each)) or "no jobs"])
+    if len(found) == len(jobs):
+        print_notes([_count_states(jobs)])
+    else:
+        print_notes([f"{_count_states(found)} shown; in the queue: {_count_states(jobs)}"])
+
+
+def _state_of(job: "Job") -> str:
+    return _LOST if job.is_lost else job.state
+
+
+def _count_states(jobs: "list[Job]") -> str:
+    counts = Counter(map(_state_of, jobs))
+    return ", ".join(f"{count} {each}" for each, count in sorted(counts.items())) or "no jobs"
 
 
 def _job_table(found: "list[Job]", is_full: bool) -> Table:
@@ -288,14 +307,14 @@ def _job_table(found: "list[Job]", is_full: bool) -> Table:
     for job in found:
         error = job.error or ""
         shown = error if is_full else error.partition("\n")[0][:_ERROR_WIDTH]
-        state = "lost" if job.is_lost else job.state
+        state = _state_of(job)
         holder = (job.holder or "").rpartition("/")[0] if job.state == "running" else ""
         row = (str(job.id), state, job.task.kind, str(job.task.priority), f"{job.attempts}/{job.task.max_attempts}")
         table.add_row(*row, holder, job.task.out, shown)
     return table
 
 
-@queue.command()
+@queue.command(cls=PlainCommand)
 def show(
     number: Annotated[int, typer.Argument(help="The number of a job.", metavar="ID")],
     db: Db = DEFAULT_DB,
@@ -336,7 +355,7 @@ def show(
         console.print(job.log, end="")
 
 
-@queue.command()
+@queue.command(cls=PlainCommand)
 def retry(
     numbers: Annotated[list[int] | None, typer.Argument(help="Numbers of jobs.", metavar="ID")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="All failed jobs.")] = False,
@@ -362,12 +381,12 @@ def retry(
         return
     for number in sorted(wanted):
         text = "waiting again" if number in changed else f"is {found_queue.job(number).state}, nothing to do"
-        print(f"job {number}: {text}")
+        print_line(f"job {number}: {text}")
     if not wanted:
-        print("no job has failed")
+        print_line("no job has failed")
 
 
-@queue.command()
+@queue.command(cls=PlainCommand)
 def cancel(
     numbers: Annotated[list[int], typer.Argument(help="Numbers of jobs.", metavar="ID")],
     db: Db = DEFAULT_DB,
@@ -388,10 +407,10 @@ def cancel(
         return
     for number in numbers:
         text = "cancelled" if number in changed else f"is {found_queue.job(number).state}, nothing to do"
-        print(f"job {number}: {text}")
+        print_line(f"job {number}: {text}")
 
 
-@queue.command()
+@queue.command(cls=PlainCommand)
 def rebuild(
     roots: Annotated[list[Path], typer.Argument(help="Result directories, or folders that hold them.", metavar="DIR")],
     max_attempts: MaxAttempts = 3,
@@ -411,7 +430,9 @@ def rebuild(
     if as_json:
         print_json(counts)
         return
-    print(", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no result directories found")
+    print_line(
+        ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no result directories found"
+    )
 
 
 def _job_answer(job: "Job") -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""The commands `ls`, `show`, `diff`, `clone`, `plot` and `tree`: runs and configs side by side."""
+"""The commands `ls`, `show`, `diff`, `clone`, `plot`, `tree` and `rm`: runs and configs side by side."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +10,8 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from samovar.cli.options import Csv, Json, Png, ResultDir, Svg, Targets
-from samovar.cli.output import open_console, print_json, print_notes, print_table, save_text
-from samovar.config import format_csv
-from samovar.config.diff import Diff, show_value
-from samovar.config.values import MISSING
+from samovar.cli.output import open_console, print_json, print_line, print_notes, print_table, save_text
+from samovar.config import Diff, show_value
 
 if TYPE_CHECKING:
     from samovar.results import ResultDirectory
@@ -50,13 +46,12 @@ def ls(
 
     Example: samovar ls models --where "lr>0.01" --sort -auc --columns state,lr,auc
     """
-    from samovar.runs.find import find_directories
-    from samovar.runs.listing import list_runs
+    from samovar.runs import list_runs
 
     wanted = [name.strip() for name in columns.split(",")] if columns else []
-    listing = list_runs(find_directories(places or ["."]), datetime.now(UTC), where or [], sort or [], wanted)
+    listing = list_runs(places or ".", where=where or (), sort=sort or (), columns=wanted)
     print_notes(f"unreadable: {problem}" for problem in listing.unreadable)
-    names = _shorten(listing.columns)
+    names = listing.names
 
     def show() -> None:
         table = Table(*names)
@@ -68,18 +63,12 @@ def ls(
             print_notes([f"{more} more; narrow the list with --where, or write all of it with --csv FILE"])
 
     print_table(
-        to_csv=lambda: format_csv(names, listing.rows),
+        to_csv=listing.to_csv,
         to_json=lambda: [dict(zip(names, row, strict=True)) for row in listing.rows],
         show=show,
         csv_file=csv,
         as_json=as_json,
     )
-
-
-def _shorten(columns: Sequence[str]) -> list[str]:
-    """Drop `config.` and `metric.` where the rest of the name is still unique."""
-    short = [column.partition(".")[2] or column for column in columns]
-    return [name if short.count(name) == 1 else column for name, column in zip(short, columns, strict=True)]
 
 
 def _show_cell(column: str, value: Any) -> str:
@@ -121,13 +110,9 @@ def _result_answer(result: "ResultDirectory") -> dict[str, Any]:
         "holder": None if status is None or status.holder is None else asdict(status.holder),
         "position": None if status is None else status.position,
         "error": None if status is None else status.error,
-        "code_changes": _code_changes(result),
+        "code_changes": [asdict(change) for change in result.code_changes],
         "bytes": result.sizes(),
     }
-
-
-def _code_changes(result: "ResultDirectory") -> list[dict[str, Any]]:
-    return list(result.store.attributes().values.get("script_changes", []))
 
 
 def _result_grid(result: "ResultDirectory") -> Table:
@@ -141,8 +126,8 @@ def _result_grid(result: "ResultDirectory") -> Table:
         grid.add_row("position", str(status.position))
     if status is not None and status.error is not None:
         grid.add_row("error", f"{status.error['type']}: {status.error['message']}")
-    for change in _code_changes(result):
-        grid.add_row("code changed", f"at position {change['position']}: {', '.join(change['files'])}")
+    for change in result.code_changes:
+        grid.add_row("code changed", f"at position {change.position}: {', '.join(change.files)}")
     return grid
 
 
@@ -174,15 +159,9 @@ def diff(
 
     Example: samovar diff models/click_1 models/click_2 new_config.json > difference.csv
     """
-    from samovar.runs.diff import against_baseline, compare_targets, put_first
-    from samovar.runs.find import find_targets
+    from samovar.runs import diff as compare
 
-    targets = find_targets(configs)
-    if baseline is not None:
-        targets = put_first(find_targets([baseline])[0], targets)
-    found = compare_targets(targets, ignore or (), environment)
-    if baseline is not None:
-        found = against_baseline(found)
+    found = compare(configs, baseline=baseline, ignore=ignore or (), environment=environment)
     print_table(
         to_csv=found.to_csv,
         to_json=lambda: {
@@ -197,7 +176,7 @@ def diff(
 
 def _print_diff(found: Diff) -> None:
     if not found:
-        print("no difference")
+        print_line("no difference")
     elif len(found.names) <= _MOST_COLUMNS:
         table = Table("key", *found.names)
         for key, values in found.rows.items():
@@ -208,7 +187,7 @@ def _print_diff(found: Diff) -> None:
 
 
 def _diff_summary(found: Diff) -> Table:
-    from samovar.runs.diff import summarize
+    from samovar.runs import summarize
 
     table = Table("key", "values", "most common", caption=f"{len(found.names)} configs; every value with --csv FILE")
     for summary in summarize(found):
@@ -232,13 +211,9 @@ def clone(
     Example: samovar clone online.json --conf '{"model.lr": 0.01}'
     """
     from samovar.config import parse_override
-    from samovar.runs.clone import clone as make_clone
-    from samovar.runs.find import find_targets
+    from samovar.runs import clone as make_clone
 
-    targets = find_targets([config])
-    if len(targets) > 1:
-        raise typer.BadParameter(f"{config} holds {len(targets)} results; name one of them")
-    made = make_clone(targets[0], [parse_override(text) for text in conf])
+    made = make_clone(config, [parse_override(text) for text in conf])
     for key, near in made.new_keys.items():
         guess = f". Did you mean {near!r}?" if near else ""
         print_notes([f"note: {config} has no key {key!r}; the clone adds it{guess}"])
@@ -247,8 +222,8 @@ def clone(
         print_json({"path": os.path.relpath(made.path), "changes": changes, "new_keys": list(made.new_keys)})
         return
     for key, (old, new) in made.changes.rows.items():
-        print(f"  {key}: {show_value(old) or '(none)'} → {show_value(new) or '(none)'}")
-    print(os.path.relpath(made.path))
+        print_line(f"  {key}: {show_value(old) or '(none)'} → {show_value(new) or '(none)'}")
+    print_line(os.path.relpath(made.path))
 
 
 def plot(
@@ -268,32 +243,20 @@ def plot(
 
     Example: samovar plot models/click_* --metric auc --png auc.png
     """
-    from samovar.runs.curves import make_panels
-    from samovar.runs.drawing import draw_lines
-    from samovar.runs.find import find_targets
+    from samovar.runs import plot as collect
 
-    panels = make_panels(find_targets(runs), metric or ())
-    points = [
-        (line.label, panel.metric, step, value)
-        for panel in panels
-        for line in panel.lines
-        for step, value in zip(line.steps, line.values, strict=True)
-    ]
-    columns = ("run", "metric", "step", "value")
+    found = collect(runs, metric or ())
     pictures = _name_pictures(png, svg)
-    if pictures:
-        from samovar.runs.drawing import save_panels
-
-        save_panels(panels, pictures)
+    for kind, file in pictures.items():
+        found.save(file, kind)
 
     def show() -> None:
         console = open_console()
-        for panel in panels:
-            console.print(draw_lines(panel.metric, panel.lines, max(20, min(100, console.width - 14))))
+        console.print(found.to_text(max(20, min(100, console.width - 14))))
 
     print_table(
-        to_csv=lambda: format_csv(columns, points),
-        to_json=lambda: [dict(zip(columns, point, strict=True)) for point in points],
+        to_csv=found.to_csv,
+        to_json=lambda: [dict(zip(found.columns, point, strict=True)) for point in found.points],
         show=show,
         csv_file=csv,
         as_json=as_json,
@@ -320,29 +283,48 @@ def tree(
 
     Example: samovar tree models/click_* --metric auc --svg tree.svg
     """
-    from samovar.runs.drawing import draw_dendrogram
-    from samovar.runs.find import find_targets
-    from samovar.runs.tree import make_dendrogram
+    from samovar.runs import tree as cluster
 
-    found = make_dendrogram(find_targets(configs), clusters, metric)
-    columns = ("branch", "name", metric or "metric")
-    rows = [
-        (number, name, MISSING if leaf.value is None else leaf.value)
-        for number, leaf in enumerate(found.leaves)
-        for name in leaf.names
-    ]
+    found = cluster(configs, metric=metric, max_leaves=clusters)
     pictures = _name_pictures(png, svg)
     if csv is not None:
-        save_text(csv, format_csv(columns, rows))
-    if pictures:
-        from samovar.runs.drawing import save_dendrogram
-
-        save_dendrogram(found, metric, pictures)
+        save_text(csv, found.to_csv())
+    for kind, file in pictures.items():
+        found.save(file, kind)
     if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        print_json([dict(zip(found.columns, row, strict=True)) for row in found.rows])
     elif csv is None and not pictures:
-        open_console().print(draw_dendrogram(found), end="")
+        open_console().print(found.to_text(), end="")
 
 
 def _name_pictures(png: Path | None, svg: Path | None) -> dict[str, Path]:
     return {kind: file for kind, file in (("png", png), ("svg", svg)) if file is not None}
+
+
+def rm(
+    directories: Annotated[
+        list[Path], typer.Argument(help="Directories of results, tables or experiments.", metavar="DIR…")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove results, tables or experiments.
+
+    Asks first. Refuses a directory that a process works in, and one that is none of these.
+
+    Example: samovar rm models/click_1 --yes
+    """
+    from samovar.runs import find_removable, remove
+
+    found = [find_removable(directory) for directory in directories]  # all are checked before the first is removed
+    lines = [f"{each.path}: {each.kind}, {each.num_files} files, {decimal(each.size_bytes)}" for each in found]
+    if not yes:
+        print_notes(lines)
+        if not typer.confirm("Remove?", err=True):
+            raise typer.Exit(1)
+    removed = [remove(each.path) for each in found]
+    if as_json:
+        print_json([{**asdict(each), "path": str(each.path)} for each in removed])
+        return
+    for line in lines:
+        print_line(f"removed {line}")

@@ -1,4 +1,4 @@
-"""The commands `brew` and `table`: tensor tables made and shown."""
+"""The commands `recipe`, `brew` and `table`: tensor tables described, made and shown."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,22 +9,54 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table as Grid
 
-from samovar.cli.options import Conf, Json
-from samovar.cli.output import count_of, open_console, open_stderr, print_json, print_notes, show_progress
+from samovar.cli.options import Json
+from samovar.cli.output import count_of, open_console, print_json, print_line, print_notes
 from samovar.hours import show_hour
 
 if TYPE_CHECKING:
-    from samovar.brewing.brew import BrewResult
+    from samovar.brewing import BrewResult
     from samovar.tables import Table
 
 _BAR_WIDTH = 40
 _MOST_BINS = 12
 
 
+def recipe(
+    source: Annotated[list[str], typer.Argument(help="Raw files or globs.", metavar="FILE")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the recipe to this file instead of stdout.", metavar="FILE")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draft a recipe from raw files, and explain each column.
+
+    Doubtful guesses are marked with a question mark. The draft can be brewed as it is.
+
+    Example: samovar recipe rows.csv > drafted.json
+    """
+    from samovar.brewing import draft_recipe, write_recipe
+
+    draft = draft_recipe(source[0] if len(source) == 1 else source)
+    if out is not None:
+        draft = write_recipe(draft, out)
+    if as_json:
+        guesses = draft.guesses.items()
+        columns = {name: {"reason": each.reason, "is_doubtful": each.is_doubtful} for name, each in guesses}
+        print_json({"recipe": draft.recipe, "columns": columns, "notes": draft.notes})
+        return
+    print_notes(draft.explain())
+    print_line(draft.to_json().rstrip() if out is None else f"{out}: brew it with samovar brew {out}")
+
+
 def brew(
     recipe: Annotated[Path, typer.Argument(help="The recipe, a JSON file.", metavar="RECIPE")],
-    append: Annotated[bool, typer.Option("--append", help="Add whole hours to a live table.")] = False,
-    conf: Conf = None,
+    append: Annotated[bool, typer.Option("--append", help="Add whole hours to a live table, or make one.")] = False,
+    allow_gap: Annotated[
+        bool, typer.Option("--allow-gap", help="Append even if the hours before are missing.")
+    ] = False,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="Recipe keys to change, as a JSON object. Repeatable.", metavar="JSON")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the table.", metavar="DIR")] = None,
     as_json: Json = False,
 ) -> None:
@@ -32,20 +64,12 @@ def brew(
 
     Example: samovar brew clicks.json --conf '{"batch_size": 512}' --out tables/clicks
     """
-    from samovar.brewing.brew import brew as brew_recipe
-    from samovar.brewing.progress import Progress
-    from samovar.brewing.recipe import Recipe
-    from samovar.config import merge, parse_override, read_config
-    from samovar.config.identity import PLACE_KEYS, named_place
+    from samovar.brewing import brew_recipe
+    from samovar.config import parse_override
 
-    tree = merge(read_config(recipe), *map(parse_override, conf or []))
-    loaded = Recipe.load(tree, str(recipe))
-    place = out or named_place(recipe, tree, PLACE_KEYS["brew"])
-    console = open_stderr()
-    progress = Progress()
-    with show_progress(progress, console):
-        done = brew_recipe(loaded, tree, recipe.parent, place, append=append, progress=progress)
-    print_notes(done.notes, console)
+    done = brew_recipe(
+        recipe, out, overrides=[parse_override(each) for each in conf or []], append=append, allow_gap=allow_gap
+    )
     print_json(_brew_answer(done)) if as_json else _print_brewed(done)
 
 
@@ -73,20 +97,21 @@ def _brew_answer(done: "BrewResult") -> dict[str, Any]:
 def _print_brewed(done: "BrewResult") -> None:
     tally = done.counts
     if tally is None:
-        print(f"{done.directory}: already finished, nothing to do")
+        print_line(f"{done.directory}: already finished, nothing to do")
         return
     examples, minibatches = count_of(tally.num_rows, "example"), count_of(tally.num_batches, "minibatch", "es")
-    print(f"{done.directory}: version {done.version}, {examples} in {minibatches}")
-    print(f"short minibatches: {tally.num_short_batches}")
+    print_line(f"{done.directory}: version {done.version}, {examples} in {minibatches}")
+    print_line(f"short minibatches: {tally.num_short_batches}")
     if tally.num_spanning_pivots:
-        print(f"pivot values split because they continue in the next granule: {tally.num_spanning_pivots}")
+        print_line(f"pivot values split because they continue in the next granule: {tally.num_spanning_pivots}")
 
 
 def table(
     directory: Annotated[Path, typer.Argument(help="A tensor table.", metavar="DIR")],
     minibatch: Annotated[int | None, typer.Option(help="Print minibatch K instead.", metavar="K")] = None,
     export: Annotated[
-        Path | None, typer.Option(help="Write all examples to this Parquet file, one row each.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Write one row per example to this .parquet, .csv or .arrow file.", metavar="FILE"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -94,13 +119,12 @@ def table(
 
     Example: samovar table tables/clicks --minibatch 0
     """
-    from samovar.tables import open_table
-    from samovar.tables.export import export_rows
+    from samovar.tables import export_rows, open_table
 
     found = open_table(directory)
     if export is not None:
         num_rows = export_rows(found, export)
-        print_json({"path": export, "rows": num_rows}) if as_json else print(f"{export}: {num_rows} rows")
+        print_json({"path": export, "rows": num_rows}) if as_json else print_line(f"{export}: {num_rows} rows")
     elif as_json:
         print_json(_table_answer(found) if minibatch is None else _minibatch_answer(found, minibatch))
     elif minibatch is not None:
@@ -122,6 +146,7 @@ def _table_answer(table: "Table") -> dict[str, Any]:
         "compression": table.compression,
         "minibatches": table.num_minibatches,
         "examples": table.num_examples,
+        "uri": table.period.name,
         "hours": [show_hour(hour) for hour in table.hours if hour is not None],
         "complete_until": None if table.complete_until is None else show_hour(table.complete_until),
         "columns": [
@@ -147,7 +172,7 @@ def _print_facts(console: Console, table: "Table") -> None:
     grid.add_row("compression", table.compression)
     grid.add_row("minibatches", f"{table.num_minibatches:,} with {table.num_examples:,} examples")
     grid.add_row(
-        "hours",
+        table.period.plural,
         f"{len(hours):,}, {show_hour(hours[0])} to {show_hour(hours[-1])}" if hours else "none: an offline table",
     )
     if table.complete_until is not None:
@@ -207,17 +232,17 @@ def _minibatch_answer(table: "Table", number: int) -> dict[str, Any]:
 def _to_lists(value: Any) -> Any:
     import torch
 
-    from samovar.tables import Bag
+    from samovar.tables import Bag, plain_values
 
     if isinstance(value, Bag):
         return {"data": [number % 2**64 for number in value.data.tolist()], "data_len": value.data_len.tolist()}
-    return value.tolist() if isinstance(value, torch.Tensor) else value.to_pylist()
+    return value.tolist() if isinstance(value, torch.Tensor) else plain_values(value)
 
 
 def _print_minibatch(console: Console, table: "Table", number: int) -> None:
     import torch
 
-    from samovar.tables import Bag
+    from samovar.tables import Bag, plain_values
 
     record = next(table.read(start=number, stop=number + 1))
     hour = "" if record.hour is None else f" of hour {show_hour(record.hour)}"
@@ -233,7 +258,7 @@ def _print_minibatch(console: Console, table: "Table", number: int) -> None:
         elif isinstance(value, torch.Tensor):
             grid.add_row(name, str(list(value.shape)), _join_first(value.reshape(-1)[:8].tolist(), value.numel()))
         else:
-            grid.add_row(name, str(value.type), _join_first(value[:8].to_pylist(), len(value)))
+            grid.add_row(name, str(value.type), _join_first(plain_values(value[:8]), len(value)))
     console.print(grid)
 
 

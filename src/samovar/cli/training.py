@@ -1,6 +1,6 @@
 """The commands `train`, `predict`, `metrics`, `embeddings` and `verify-resume`: one model from start to proof."""
 
-import tempfile
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,21 +11,20 @@ from rich.table import Table as Grid
 
 from samovar.cli.options import AcceptDefaults, Conf, ConfigFile, Csv, Files, Json, ModelDir, Png, Script
 from samovar.cli.output import (
+    count_of,
     open_console,
     open_stderr,
     print_json,
+    print_line,
     print_notes,
     print_table,
     reserve_stdout,
     writing_to,
 )
-from samovar.errors import NotAResult, SamovarError
+from samovar.errors import SamovarError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from samovar.embeddings.stored import StoredTable
+    from samovar.embeddings import StoredTable
 
 _BAR_WIDTH = 40
 _COUNTERS = ("inserted", "reset", "freed", "skipped")
@@ -51,29 +50,28 @@ def train(
 
     Example: samovar train online.json --script model.py --out models/click_1
     """
-    from dataclasses import replace
-
-    from samovar.training.request import make_request
-    from samovar.training.train import train as run_training
+    from samovar.config import parse_override
+    from samovar.training import make_request, run_training, try_batches
 
     if as_json and dry_run is not None:
         raise typer.BadParameter("--dry-run prints text for people; remove --json")
-    request = make_request(config, script, conf or [], file or [], out)
+    request = make_request(config, script, list(map(parse_override, conf or ())), file or (), out)
     request = replace(request, accept_script=accept_script, accept_defaults=accept_defaults)
     if dry_run is not None:
-        from samovar.training.dry_run import try_batches
-
-        print(try_batches(request, dry_run))
+        print_line(try_batches(request, dry_run))
         return
     console = open_stderr()
     with reserve_stdout(as_json):
         done = run_training(request, console)
-    if done.was_finished:  # else they were printed at the start
-        print_notes(done.notes, console)
     if as_json:
         print_json({"directory": done.directory, "was_finished": done.was_finished, "notes": done.notes})
     else:
-        print(f"{done.directory}: {'already finished, nothing to do' if done.was_finished else 'finished'}")
+        print_line(f"{done.directory}: {'already finished, nothing to do' if done.was_finished else 'finished'}")
+
+
+class Epoch(StrEnum):
+    LAST = "last"
+    BEST = "best"
 
 
 def predict(
@@ -95,6 +93,9 @@ def predict(
     ] = None,
     timezone: Annotated[str | None, typer.Option(help="Time zone of the dates. Default: UTC.", metavar="ZONE")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the predictions.", metavar="DIR")] = None,
+    epoch: Annotated[
+        Epoch, typer.Option(help="The model as training ended, or after its best evaluation.", metavar="last/best")
+    ] = Epoch.LAST,
     as_json: Json = False,
 ) -> None:
     """Apply a model to a table and write its predictions.
@@ -103,31 +104,30 @@ def predict(
 
     Example: samovar predict models/click_1 --table tables/new --keys hit --out predictions/new
     """
-    from samovar.training.predict import PredictRequest
-    from samovar.training.predict import predict as run_prediction
+    from samovar.training import PredictRequest, run_prediction
 
     dates = {"start_date": start_date, "end_date": end_date, "datetime_format": datetime_format, "timezone": timezone}
     request = PredictRequest(
         model,
         table,
-        out or model.with_name(f"{model.resolve().name}_on_{table.resolve().name}"),
+        out,
         _split(keys),
         _split(targets),
         None if features is None else _split(features),
         {key: value for key, value in dates.items() if value is not None},
+        epoch="best" if epoch is Epoch.BEST else "last",
     )
     console = open_stderr()
     with reserve_stdout(as_json):
         done = run_prediction(request, console)
-    print_notes(done.notes, console)
     was_finished = done.num_examples is None
     if as_json:
         facts = {"directory": done.directory, "was_finished": was_finished}
         print_json({**facts, "examples": done.num_examples, "notes": done.notes})
     elif was_finished:
-        print(f"{done.directory}: already finished, nothing to do")
+        print_line(f"{done.directory}: already finished, nothing to do")
     else:
-        print(f"{done.directory}: {done.num_examples} predictions")
+        print_line(f"{done.directory}: {done.num_examples} predictions")
 
 
 def _split(text: str) -> list[str]:
@@ -141,42 +141,39 @@ class Span(StrEnum):
 
 def metrics(
     model: ModelDir,
-    by: Annotated[Span, typer.Option(help="One row per hour or per day.")] = Span.HOUR,
+    by: Annotated[Span, typer.Option(help="One row per hour or per day.", metavar="hour/day")] = Span.HOUR,
     csv: Csv = None,
     png: Png = None,
     as_json: Json = False,
 ) -> None:
-    """Show AUC, log-loss and calibration by hour or day.
+    """Show the metrics of evaluations by hour, day or epoch.
 
     Prints a table on a terminal and CSV to a pipe.
 
     Example: samovar metrics models/click_1 --by day --png click_1.png
     """
-    from samovar.results import open_directory
-    from samovar.scoring.quality import COLUMNS, draw, evaluations, is_measured, to_csv
+    from samovar.scoring import read_quality
 
-    directory = open_directory(model)
-    rows = evaluations(directory, "day" if by is Span.DAY else "hour")
-    if not rows and "evaluation" in directory.config:
-        raise NotAResult(f"{model}: no evaluation has results yet; they appear with the next snapshot")
-    if not rows:
-        raise NotAResult(f"{model}: has no evaluations: its config has no section 'evaluation'")
-    if not is_measured(rows):
-        need = "AUC, log-loss and calibration need a target and one predicted number per example"
-        print_notes([f"{model}: nothing to measure: {need}; let `predict` return a tensor [B] or a dict of them"])
+    found = read_quality(model, "day" if by is Span.DAY else "hour")
+    if not found.is_measured:
+        need = "metrics need a target, and one predicted number per example or per class"
+        print_notes([f"{model}: nothing to measure: {need}; let `predict` return a tensor [B] or [B, K]"])
+    if found.best is not None:
+        best = found.best
+        print_notes([f"best: {best['trained']}, {best['metric']} = {best['value']:.6g}; --epoch best predicts with it"])
     if png is not None:
         with writing_to(png):
-            draw(rows, png)
+            found.figure().savefig(png, dpi=100)
 
     def show() -> None:
-        grid = Grid(*(column.replace("_", " ") for column in COLUMNS))
-        for row in rows:
-            grid.add_row(*(_show_number(row[column]) for column in COLUMNS))
+        grid = Grid(*(column.replace("_", " ") for column in found.columns))
+        for row in found.rows:
+            grid.add_row(*(_show_number(row.get(column)) for column in found.columns))
         open_console().print(grid)
 
     print_table(
-        to_csv=lambda: to_csv(rows),
-        to_json=lambda: rows,
+        to_csv=found.to_csv,
+        to_json=lambda: found.rows,
         show=show,
         csv_file=csv,
         as_json=as_json,
@@ -190,28 +187,68 @@ def _show_number(value: Any) -> str:
 
 def embeddings(
     directory: ModelDir,
+    ids: Annotated[
+        str | None, typer.Option(help="Show the vectors of these ids, or strings of a hashed column.", metavar="A,B,…")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="The hash table, if the model has several.", metavar="NAME")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write ids and vectors to a Parquet file; all ids without --ids.", metavar="FILE"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the hash tables of a model: sizes and ages of ids.
+    """Show the hash tables of a model: sizes, ages, vectors.
+
+    With --ids, it shows the vectors of ids; with --out, it writes a file of them.
 
     A model that is still training is shown as of its newest snapshot.
 
     Example: samovar embeddings models/click_1
     """
-    from samovar.embeddings.stored import stored_tables
-    from samovar.results import open_directory
+    from samovar.embeddings import stored_table, stored_tables
 
-    found = open_directory(directory)
-    tables = list(stored_tables(found.load_model().tree))
-    if not tables:
-        raise NotAResult(f"{found.name}: the model has no hash tables")
+    if ids is not None or table is not None or out is not None:
+        chosen = None if ids is None else _as_numbers(_split(ids))
+        _show_vectors(stored_table(directory, table), chosen, out, as_json)
+        return
+    tables = stored_tables(directory)
     if as_json:
         print_json(list(map(_embedding_answer, tables)))
         return
     console = open_console()
     console.print(_embedding_grid(tables))
-    for table in tables:
-        console.print(_age_histogram(table))
+    for each in tables:
+        console.print(_age_histogram(each))
+
+
+def _as_numbers(ids: list[str]) -> list[int] | list[str]:
+    """Integers if all of them are, else the strings of a hashed column."""
+    try:
+        return [int(each) % 2**64 for each in ids]
+    except ValueError:
+        return ids
+
+
+def _show_vectors(table: "StoredTable", ids: list[int] | list[str] | None, out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        count = table.export(out, ids)
+        print_json({"file": out, "ids": count}) if as_json else print_line(f"{out}: {count_of(count, 'vector')}")
+        return
+    if ids is None:
+        raise typer.BadParameter("--table needs --ids or --out: which vectors to show, or where to write all of them")
+    rows = [
+        {"id": shown, "is_known": bool(known), "vector": vector}
+        for shown, known, vector in zip(ids, table.has(ids), table.weights_of(ids).tolist(), strict=True)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    grid = Grid("id", "vector", box=None)
+    for row in rows:
+        grid.add_row(
+            str(row["id"]), " ".join(f"{each:.6g}" for each in row["vector"]) if row["is_known"] else "unknown"
+        )
+    open_console().print(grid)
 
 
 def _embedding_answer(table: "StoredTable") -> dict[str, Any]:
@@ -224,7 +261,7 @@ def _embedding_answer(table: "StoredTable") -> dict[str, Any]:
         "ids": table.num_ids,
         "bytes": table.size_bytes,
         **{name: table.counters[name] for name in _COUNTERS},
-        "ages": table.count_ages().tolist(),
+        "ages": table.count_ages(),
     }
 
 
@@ -256,11 +293,12 @@ def _age_histogram(table: "StoredTable") -> Grid:
     return grid
 
 
-def _group_ages(counts: "NDArray[np.int64]") -> list[tuple[str, int]]:
+def _group_ages(counts: dict[int, int]) -> list[tuple[str, int]]:
     spans, first, width = [], 0, 1
-    while first < len(counts):
+    while first <= max(counts, default=0):
         last = first + width - 1
-        spans.append((str(first) if width == 1 else f"{first}-{last}", int(counts[first : last + 1].sum())))
+        count = sum(count for age, count in counts.items() if first <= age <= last)
+        spans.append((str(first) if width == 1 else f"{first}-{last}", count))
         first, width = last + 1, width * 2 if first else 1
     return spans
 
@@ -281,14 +319,14 @@ def verify_resume(
 
     Example: samovar verify-resume online.json --script model.py --kills 30
     """
-    from samovar.provenance.verify import verify_resume as verify
-    from samovar.training.request import make_request
+    from samovar.config import parse_override
+    from samovar.provenance import verify_resume as verify
+    from samovar.training import make_request
 
-    request = make_request(config, script, conf or [], file or [])
-    with tempfile.TemporaryDirectory(prefix="samovar-verify-") as temporary:
-        folder = out or Path(temporary)
-        with open_stderr().status("training without kills") as status:
-            done = verify(request, kills, folder, seed, lambda number: status.update(f"{number} of {kills} kills"))
+    request = make_request(config, script, list(map(parse_override, conf or ())), file or ())
+    with open_stderr().status("training without kills") as status:
+        report = lambda number: status.update(f"{number} of {kills} kills")  # noqa: E731  # of one line
+        done = verify(request, kills, out, seed=seed, report=report)
     if as_json:
         counts = {"kills": done.num_kills, "runs": done.num_runs, "files": done.num_files}
         print_json({**counts, "differences": done.differences})
@@ -299,4 +337,4 @@ def verify_resume(
             f"a callback without state_dict, or a random generator of your own\n{lines}"
         )
     if not as_json:
-        print(f"{done.num_kills} kills in {done.num_runs} runs: all {done.num_files} files are the same")
+        print_line(f"{done.num_kills} kills in {done.num_runs} runs: all {done.num_files} files are the same")

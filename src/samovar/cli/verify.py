@@ -1,6 +1,5 @@
 """The commands `audit`, `replay` and `checksum`: have results or files changed, and can a result be rebuilt?"""
 
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,11 +8,10 @@ import typer
 from rich.filesize import decimal
 
 from samovar.cli.options import Json
-from samovar.cli.output import count_of, open_stderr, print_json, print_notes, reserve_stdout
+from samovar.cli.output import count_of, open_stderr, print_json, print_line, print_notes, reserve_stdout
 
 if TYPE_CHECKING:
-    from samovar.provenance.audit import AuditReport
-    from samovar.provenance.replay import ReplayReport
+    from samovar.provenance import AuditReport, ReplayReport
 
 _KINDS = ("changed", "new", "removed")
 
@@ -31,25 +29,18 @@ def audit(
 
     Example: samovar audit models/* tables/clicks
     """
-    from samovar.provenance.audit import audit as check
-    from samovar.provenance.chain import with_sources
-    from samovar.results import open_directory
-    from samovar.runs.find import find_directories
+    from samovar.provenance import audit as check
+    from samovar.provenance import find_sources
+    from samovar.runs import find_directories
 
     answer = []
-    directories = [open_directory(path) for path in find_directories(targets)]
-    for directory in with_sources(directories) if chain else directories:
-        done = check(directory)
-        answer.append(
-            {
-                "directory": directory.name,
-                "files": done.num_files,
-                "bytes": done.size_bytes,
-                "differences": done.differences,
-            }
-        )
+    paths = find_directories(targets)
+    for path in find_sources(paths) if chain else paths:
+        done = check(path)
+        facts = {"files": done.num_files, "bytes": done.size_bytes, "differences": done.differences}
+        answer.append({"directory": str(path), **facts, "notes": list(done.notes)})
         if not as_json:
-            _print_audit(directory.name, done)
+            _print_audit(str(path), done)
     if as_json:
         print_json(answer)
     if any(each["differences"] for each in answer):
@@ -58,11 +49,11 @@ def audit(
 
 def _print_audit(name: str, done: "AuditReport") -> None:
     if not done.differences:
-        print(f"{name}: unchanged, {count_of(done.num_files, 'file')}, {decimal(done.size_bytes)}")
-        return
-    print(f"{name}: {count_of(len(done.differences), 'difference')}")
-    for line in done.differences:
-        print(f"  {line}")
+        print_line(f"{name}: unchanged, {count_of(done.num_files, 'file')}, {decimal(done.size_bytes)}")
+    else:
+        print_line(f"{name}: {count_of(len(done.differences), 'difference')}")
+    for line in [*done.differences, *(f"note: {note}" for note in done.notes)]:
+        print_line(f"  {line}")
 
 
 def replay(
@@ -76,11 +67,11 @@ def replay(
 
     Example: samovar replay models/click_1
     """
-    from samovar.provenance.replay import replay as rebuild
+    from samovar.provenance import replay as rebuild
 
     console = open_stderr()
-    with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary, reserve_stdout(as_json):
-        done = rebuild(directory, into or Path(temporary) / directory.resolve().name, console)
+    with reserve_stdout(as_json):
+        done = rebuild(directory, into, console)
     if as_json:
         answer = {"files": done.num_files, "differences": done.differences, "environment": done.environment}
         print_json({"directory": directory, **answer})
@@ -92,13 +83,13 @@ def replay(
 
 def _print_replay(directory: Path, done: "ReplayReport") -> None:
     verdict = "differs" if done.differences else "equal"
-    print(f"{directory}: {verdict}, {count_of(done.num_files, 'file')} compared")
+    print_line(f"{directory}: {verdict}, {count_of(done.num_files, 'file')} compared")
     for line in done.differences:
-        print(f"  {line}")
+        print_line(f"  {line}")
     if done.environment:
-        print("made in another environment:")
+        print_line("made in another environment:")
     for line in done.environment:
-        print(f"  {line}")
+        print_line(f"  {line}")
 
 
 def checksum(
@@ -118,11 +109,12 @@ def checksum(
 
     Example: samovar checksum data --against data.sha256
     """
-    from samovar.runs.checksum import Changes, compute_checksums, find_changes, read_list, write_list
+    from samovar.runs import Changes, find_changes, read_list, write_list
+    from samovar.runs import checksum as compute
 
     start = time.perf_counter()
     earlier = read_list(against) if against is not None else None
-    found = compute_checksums(paths, use_cache=not no_cache)
+    found = compute(paths, use_cache=not no_cache)
     changes = find_changes(earlier, found.digests) if earlier is not None else Changes([], [], [])
     if save is not None:
         write_list(save, found.digests)
@@ -133,8 +125,8 @@ def checksum(
     else:
         for kind in _KINDS:
             for name in getattr(changes, kind):
-                print(f"{kind:8}{name}")
-        print(f"{found.digest}  {' '.join(map(str, paths))}")
+                print_line(f"{kind:8}{name}")
+        print_line(f"{found.digest}  {' '.join(map(str, paths))}")
         cached = found.num_files - found.num_read
         seconds = time.perf_counter() - start
         total = f"{count_of(found.num_files, 'file')}, {decimal(found.num_bytes)}"
