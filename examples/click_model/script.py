@@ -9,7 +9,7 @@ from torch import nn
 import samovar
 from samovar.embeddings import HashAdagrad
 
-FEATURES = ("user", "ad", "place")
+FEATURES = ("user", "segment", "ad", "campaign", "place")
 
 
 class Clicks(samovar.BaseEmbeddingModel):
@@ -36,7 +36,7 @@ def loss(output: torch.Tensor, targets: Mapping[str, torch.Tensor]) -> torch.Ten
 def build(params: samovar.Params) -> samovar.Learner:
     model = Clicks(params.get("dim", 8))
     optimizers = {
-        "emb": HashAdagrad(model.hash_embeddings(), lr=params.get("emb_lr", 0.1), ttl=params.get("ttl", 72)),
+        "emb": HashAdagrad(model.hash_embeddings(), lr=params.get("emb_lr", 0.4), ttl=params.get("ttl", 72)),
         "net": torch.optim.Adam(model.dense_parameters(), lr=params.get("lr", 0.002)),
     }
     return samovar.Learner(model, optimizers, loss, predict=torch.sigmoid)

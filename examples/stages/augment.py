@@ -4,7 +4,7 @@ import numpy as np
 
 from samovar import Params
 from samovar.seeds import numpy_generator
-from samovar.stages.out import Out
+from samovar.stages import Out
 
 
 def main(params: Params, out: Out) -> None:

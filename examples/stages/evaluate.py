@@ -7,7 +7,7 @@ import torch
 from net import load_net  # type: ignore[import-not-found]  # beside this script, where `samovar run` finds it
 
 from samovar import Params
-from samovar.stages.out import Out
+from samovar.stages import Out
 
 
 def main(params: Params, out: Out) -> None:

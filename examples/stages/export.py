@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from samovar import Params
-from samovar.stages.out import Out
+from samovar.stages import Out
 
 
 def main(params: Params, out: Out) -> None:

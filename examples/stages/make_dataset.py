@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samovar import Params
-from samovar.stages.out import Out
+from samovar.stages import Out
 
 
 def read_pgm(path: Path) -> NDArray[np.float32]:

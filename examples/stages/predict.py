@@ -9,7 +9,7 @@ from make_dataset import read_pgm  # type: ignore[import-not-found]  # beside th
 from net import load_net  # type: ignore[import-not-found]  # the same
 
 from samovar import Params
-from samovar.stages.out import Out
+from samovar.stages import Out
 
 
 def main(params: Params, out: Out) -> None:
