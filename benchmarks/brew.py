@@ -23,8 +23,7 @@ from benchmarks.contest.report import Promise, Report, Section
 from benchmarks.contest.result import publish
 from benchmarks.contest.rounds import interleave, time_call
 
-from samovar.brewing.brew import brew
-from samovar.brewing.recipe import Recipe
+from samovar.brewing.brew import load_recipe, make_table
 from samovar.seeds import numpy_generator
 from samovar.tables import open_table
 
@@ -60,7 +59,7 @@ def run_samovar(folder: Path, memory_limit: str) -> None:
         "realvalue_factors": list(REAL),
         "memory_limit": memory_limit,
     }
-    brew(Recipe.load(config, "recipe"), config, folder, folder / "result")
+    make_table(load_recipe(config, "recipe", folder), folder / "result")
 
 
 def run_duckdb(folder: Path, memory_limit: str) -> None:

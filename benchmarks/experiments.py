@@ -34,9 +34,9 @@ SHA256SUM = "sha256sum, one after the other"
 TIMED = """
 import sys, time
 from pathlib import Path
-from samovar.runs.checksum import compute_checksums
+from samovar.runs import checksum
 start = time.perf_counter()
-compute_checksums([Path(sys.argv[1])], use_cache=bool(sys.argv[2])).digest
+checksum([Path(sys.argv[1])], use_cache=bool(sys.argv[2])).digest
 print(time.perf_counter() - start)
 """
 FIRST, SECOND = "samovar, first time", "samovar, second time"

@@ -8,7 +8,6 @@ import statistics
 import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,13 @@ from samovar.callbacks import PolicyClock, RateFactor
 from samovar.data import ArrayDataset, BatchMaker, Split
 from samovar.functional import TorchModel, train_model
 from samovar.functional.batch_iter import BatchIter
-from samovar.runner import MinibatchWorkerPool, Run
+from samovar.runner import Run
 from samovar.seeds import torch_generator
 from samovar.trainer import Lookahead, MixedCriterion
-from samovar.trainer.training import Options, RunOptions, Training
+from samovar.trainer.inputs import InputScales
+from samovar.trainer.options import Options, RunOptions
+from samovar.trainer.steps import TrainStep
+from samovar.trainer.training import Training
 from samovar.training.facade import Epochs, run_epochs
 
 HAND = "hand-written loop over tensors"
@@ -101,12 +103,12 @@ def by_train_model(data: Data) -> Callable[[], object]:
 def by_trainer(data: Data) -> Callable[[], object]:
     dataset = ArrayDataset(*data)
     everything = np.arange(len(dataset))
-    options = Options(BATCH, 1, 0.9, RATE, 1, 1, 1, True, True, None, None, False)
+    options = Options(BATCH, 1, 0.9, RATE, 1, 1, 1, True, True, 3, None, False)
     training = Training(
-        make_net(), MixedCriterion(dataset), BatchMaker(dataset, 0), Split(everything, everything[:0]), options,
-        RunOptions(0, False, 0), torch.device("cpu"), Path("net"), lambda *_: None,
+        make_net(), MixedCriterion(dataset), InputScales(), BatchMaker(dataset, 0),
+        Split(everything, everything[:0]), options, RunOptions(0, False, 0), torch.device("cpu"), None, lambda *_: {},
     )  # fmt: skip
-    pool = MinibatchWorkerPool(training.make_learner(RateFactor()))
+    pool = TrainStep(training.make_learner(RateFactor()))
     epochs = Epochs(1, training.train_stream)
     return lambda: run_epochs(Run(pool.learner, pool.settings.policies), pool, epochs, [PolicyClock()], None, 0)
 

@@ -29,8 +29,16 @@ HOURS_A_TURN = 4
 READ_AHEAD_TURNS = 4  # no contestant may reach the end of the file before the last turn
 SAMOVAR = "Samovar"
 EVALUATED = "Samovar, every hour evaluated"
+BF16 = "Samovar, bf16"
+COMPILED = "Samovar, compiled"
 AS_SAMOVAR = {"GOMP_SPINCOUNT": "20000"}  # what the command line sets for itself; peers run with their defaults
-GROWING = (SAMOVAR, EVALUATED, bare.NAME)  # their tables start empty; those of the others are fully allocated
+GROWING = (
+    SAMOVAR,
+    EVALUATED,
+    BF16,
+    COMPILED,
+    bare.NAME,
+)  # their tables start empty; those of the others are fully allocated
 FRESH_BYTES = 512 << 20  # more than they grow by in one turn
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
 
@@ -43,8 +51,8 @@ PROMISES = (
 )
 
 
-def write_config(path: Path, table: Path, hours_a_turn: int, is_evaluated: bool) -> Path:
-    """An ordinary online training; each model predicts the following hour."""
+def write_config(path: Path, table: Path, hours_a_turn: int, is_evaluated: bool = False, **keys: Any) -> Path:
+    """An ordinary online training; each model predicts the following hour. `keys` are further ones of the config."""
     job = {"name": "log", "table": str(table), "keys": [data.KEY], "shifts": [1]}
     config: dict[str, Any] = {
         "pipeline": "online",
@@ -52,6 +60,7 @@ def write_config(path: Path, table: Path, hours_a_turn: int, is_evaluated: bool)
         "num_threads": NUM_THREADS,
         "train_data": {"table": str(table), "targets": ["label"]},
         "evaluation": {"eval_confs": [job] if is_evaluated else []},
+        **keys,
     }
     path.write_text(json.dumps(config))
     return path
@@ -64,9 +73,12 @@ def train(config: Path) -> Contender:
 @contextmanager
 def start_all(folder: Path, turn_batches: int) -> Iterator[Mapping[str, Contender]]:
     """Every contestant's process."""
+    keys: dict[str, dict[str, Any]] = {
+        SAMOVAR: {}, EVALUATED: {"is_evaluated": True}, BF16: {"precision": "bf16"}, COMPILED: {"compile": True},
+    }  # fmt: skip
     plans = {
-        SAMOVAR: write_config(folder / "train.json", folder / data.TABLE, HOURS_A_TURN, is_evaluated=False),
-        EVALUATED: write_config(folder / "evaluated.json", folder / data.TABLE, HOURS_A_TURN, is_evaluated=True),
+        name: write_config(folder / f"train_{number}.json", folder / data.TABLE, HOURS_A_TURN, **more)
+        for number, (name, more) in enumerate(keys.items())
     }
     place = [str(folder), str(turn_batches)]
     contenders = {name: train(path) for name, path in plans.items()}
@@ -81,7 +93,9 @@ def start_all(folder: Path, turn_batches: int) -> Iterator[Mapping[str, Contende
     with ExitStack() as stack:
         started = {name: stack.enter_context(contender) for name, contender in contenders.items()}
         tables = started[torch_plain.ARROW]  # shared by all of torch's loaders
-        yield {**started, torch_plain.DEFAULT: tables, torch_plain.WIDE: tables}
+        fbgemm = started[fbgemm_batched.NAME]  # shared by all its dense parts
+        shared = {torch_plain.DEFAULT: tables, torch_plain.WIDE: tables}
+        yield {**started, **shared, fbgemm_batched.BF16: fbgemm, fbgemm_batched.COMPILED: fbgemm}
 
 
 class Referee:

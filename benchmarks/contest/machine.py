@@ -10,16 +10,21 @@ from pathlib import Path
 
 OWN = ("samovar", "torch", "numpy")
 PEERS = (
+    "catboost",
     "duckdb",
     "fbgemm-gpu-cpu",
+    "lightgbm",
     "litdata",
     "mosaicml-streaming",
     "pyarrow",
     "pylance",
     "pytorch-lightning",
+    "river",
     "safetensors",
+    "scikit-learn",
     "skorch",
     "torchrec",
+    "vowpalwabbit",
     "xxhash",
     "zstandard",
 )

@@ -98,20 +98,20 @@ def _describe_machines(results: Results) -> Iterator[str]:
         yield f"- {', '.join(names)}: {machine}"
 
 
-def write_into(page: Path, text: str) -> None:
+def write_into(page: Path, text: str, markers: tuple[str, str] = (BEGIN, END)) -> None:
     """Replace the text between the two markers of a page."""
-    before, after = find_place(page)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    before, after = find_place(page, markers)
+    page.write_text(f"{before}{markers[0]}\n\n{text}\n\n{markers[1]}{after}")
 
 
-def find_place(page: Path) -> tuple[str, str]:
+def find_place(page: Path, markers: tuple[str, str] = (BEGIN, END)) -> tuple[str, str]:
     """The text before and after the two markers."""
     if not page.is_file():
-        raise BadInput(f"{page}: no such page. --readme names the page that receives the table")
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+        raise BadInput(f"{page}: no such page. It would receive the table")
+    before, begin, rest = page.read_text().partition(markers[0])
+    _, end, after = rest.partition(markers[1])
     if not (begin and end):
         raise BadInput(
-            f"{page}: the markers {BEGIN} and {END} are missing. Add both, in this order, where the table belongs"
+            f"{page}: the markers {' and '.join(markers)} are missing. Add both, in this order, where the table belongs"
         )
     return before, after

@@ -7,18 +7,11 @@ from benchmarks.contest.clicks import SCHEMA, Columns
 from benchmarks.loaders.base import BATCH_SIZE, Batch
 
 from samovar.store import Store, take_lease
-from samovar.tables import (
-    Bag,
-    Compression,
-    Manifest,
-    Minibatch,
-    ReadOptions,
-    Record,
-    Table,
-    commit_manifest,
-    open_table,
-    write_segment,
-)
+from samovar.tables import Bag, ReadOptions, Record, Table, open_table
+from samovar.tables.cell import Compression
+from samovar.tables.manifest import Manifest, commit_manifest
+from samovar.tables.schema import Minibatch
+from samovar.tables.writer import write_segment
 
 
 def write_table(store: Store, batches: Iterable[Columns], compression: str) -> Table:

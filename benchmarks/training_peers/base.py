@@ -37,30 +37,47 @@ def make_dense_optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Opti
 
 
 def loss_of(
-    net: nn.Module, embedded: torch.Tensor, floats: Iterable[torch.Tensor], label: torch.Tensor
+    net: Callable[[torch.Tensor], torch.Tensor],
+    embedded: torch.Tensor,
+    floats: Iterable[torch.Tensor],
+    label: torch.Tensor,
 ) -> torch.Tensor:
     output = net(torch.cat([embedded, torch.stack(list(floats), 1)], 1)).squeeze(1)
     return nn.functional.binary_cross_entropy_with_logits(output, label)
 
 
 class Peer:
-    """A plain torch model with embeddings of any kind."""
+    """A plain torch model with embeddings of any kind. Its dense part may run in bfloat16, or be compiled."""
 
-    def __init__(self, embed: Callable[[Batch], torch.Tensor], optimizers: Iterable[torch.optim.Optimizer]) -> None:
+    def __init__(
+        self,
+        embed: Callable[[Batch], torch.Tensor],
+        optimizers: Iterable[torch.optim.Optimizer],
+        *,
+        is_bf16: bool = False,
+        is_compiled: bool = False,
+    ) -> None:
         self._embed = embed
-        self._net = make_net()
-        self._optimizers = [*optimizers, make_dense_optimizer(self._net.parameters())]
+        net = make_net()
+        self._optimizers = [*optimizers, make_dense_optimizer(net.parameters())]
+        self._net: Callable[[torch.Tensor], torch.Tensor] = torch.compile(net) if is_compiled else net
+        self._autocast = torch.autocast("cpu", torch.bfloat16, enabled=is_bf16)
 
     def step(self, batch: Batch) -> float:
         for optimizer in self._optimizers:
             optimizer.zero_grad()
         num_ids = 2 * len(CATEGORICAL)
         floats, label = batch[num_ids : num_ids + NUM_FLOATS], batch[-1]
-        loss = loss_of(self._net, self._embed(batch[:num_ids]), floats, label)
+        loss = loss_of(self._forward, self._embed(batch[:num_ids]), floats, label)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         for optimizer in self._optimizers:
             optimizer.step()
         return loss.item()
+
+    def _forward(self, joined: torch.Tensor) -> torch.Tensor:
+        with self._autocast:
+            output = self._net(joined)
+        return output.float()
 
 
 # Turns: the parent writes a contestant's name; the child trains on the next minibatches and answers

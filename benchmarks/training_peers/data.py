@@ -19,16 +19,11 @@ from benchmarks.loaders.dataloader import pack_rows
 from benchmarks.training_peers.base import NUM_FOLDED
 
 from samovar.store import LocalStore, take_lease
-from samovar.tables import (
-    ColumnSchema,
-    Compression,
-    Ids,
-    Manifest,
-    Minibatch,
-    TableSchema,
-    commit_manifest,
-    write_segment,
-)
+from samovar.tables import ColumnSchema, Ids, TableSchema
+from samovar.tables.cell import Compression
+from samovar.tables.manifest import Manifest, commit_manifest
+from samovar.tables.schema import Minibatch
+from samovar.tables.writer import write_segment
 
 TABLE = "clicks"
 BATCHED = "batched.parquet"

@@ -7,6 +7,8 @@ import importlib
 import logging
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ from benchmarks.training_peers.base import DIM, EMBEDDING_LR, NUM_FOLDED, Peer, 
 from benchmarks.training_peers.data import BATCHED
 
 NAME = "FBGEMM, batched Arrow loader"
+BF16 = f"{NAME}, bf16"
+COMPILED = f"{NAME}, compiled"
 
 
-def make_peer() -> Peer:
+def make_embedding() -> Callable[[Batch], torch.Tensor]:
     """Its optimizer is fused into the backward pass."""
     operators: Any = importlib.import_module("fbgemm_gpu.split_table_batched_embeddings_ops_training")
     spec = (NUM_FOLDED, DIM, operators.EmbeddingLocation.HOST, operators.ComputeDevice.CPU)
@@ -34,14 +38,23 @@ def make_peer() -> Peer:
         embedded: torch.Tensor = module(torch.cat(tuple(ids[::2])), offsets)
         return embedded
 
-    return Peer(embed, [])
+    return embed
 
 
 def main(folder: Path, num_batches: int) -> None:
     warnings.filterwarnings("ignore", module="fbgemm_gpu|torch.jit")
     logging.disable(logging.WARNING)
-    peer = make_peer()
-    serve({NAME: lambda: map(peer.step, read_parquet(folder / BATCHED, ROWS_PER_GROUP))}, {NAME: num_batches})
+    embed = make_embedding()  # shared, because its tables are large; losses are lower where rows were seen before
+    peers = {
+        NAME: Peer(embed, []),
+        BF16: Peer(embed, [], is_bf16=True),
+        COMPILED: Peer(embed, [], is_compiled=True),
+    }
+
+    def train(peer: Peer) -> Iterator[float]:
+        return map(peer.step, read_parquet(folder / BATCHED, ROWS_PER_GROUP))
+
+    serve({name: partial(train, peer) for name, peer in peers.items()}, dict.fromkeys(peers, num_batches))
 
 
 if __name__ == "__main__":
