@@ -107,8 +107,8 @@ def _other_names(schema: type[Schema]) -> dict[str, str]:
 def _show_type(entry: dict[str, Any], path: str, sections: _Sections) -> str:
     if "$ref" in entry:
         return sections.refer(entry["$ref"], path)
-    if "anyOf" in entry:
-        members = [each for each in entry["anyOf"] if each.get("type") != "null"]
+    if "anyOf" in entry or "oneOf" in entry:
+        members = [each for each in entry.get("anyOf", entry.get("oneOf", [])) if each.get("type") != "null"]
         return " or ".join(_show_type(each, path, sections) for each in members)
     if "const" in entry:
         return f"`{json.dumps(entry['const'])}`"

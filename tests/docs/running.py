@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import re
 import shlex
 import subprocess
@@ -25,8 +26,8 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._printed = ""
-        self._module = ModuleType("page")
-        sys.modules["page"] = self._module  # classes look up the module that defined them
+        self._module = ModuleType("__main__")  # as in a notebook
+        sys.modules["__main__"] = self._module  # classes look up the module that defined them
         (folder / "examples").symlink_to(ROOT / "examples")
 
     def follow(self, block: Block) -> None:
@@ -44,6 +45,8 @@ class Reader:
 
     def _run_python(self, block: Block) -> str:
         printed = io.StringIO()
+        # The source of a function can be looked up, as in a notebook.
+        linecache.cache[block.place] = (len(block.text), None, block.text.splitlines(keepends=True), block.place)
         with contextlib.redirect_stdout(printed), _told(block):
             exec(compile(block.text, block.place, "exec"), self._module.__dict__)
         return printed.getvalue()

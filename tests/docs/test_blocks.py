@@ -20,11 +20,11 @@ MOST_SHOWN_ONLY = 10
 def reader(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """A reader in an empty folder; changes that blocks make to this process are undone."""
     monkeypatch.chdir(quick_path)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), os.pathsep)
     path, threads = list(sys.path), torch.get_num_threads()
     yield Reader(quick_path)
     sys.path[:] = path
-    sys.modules.pop("page")
     torch.set_num_threads(threads)
 
 

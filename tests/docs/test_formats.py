@@ -12,8 +12,7 @@ import torch
 from tests.docs.readers import result_directory, snapshot, tensor_table
 
 import samovar
-from samovar.brewing.brew import brew
-from samovar.brewing.recipe import Recipe
+from samovar.brewing.brew import load_recipe, make_table
 from samovar.results import ResultDirectory, ResultPlan, Source, begin
 from samovar.store import LocalStore
 
@@ -49,7 +48,7 @@ def write_log(path: Path, first_hour: int, num_hours: int) -> None:
 
 
 def brew_table(folder: Path, config: dict[str, Any], append: bool = False) -> Path:
-    brew(Recipe.load(config, "recipe"), config, folder, folder / "table", append=append)
+    make_table(load_recipe(config, "recipe", folder), folder / "table", append=append)
     return folder / "table"
 
 
@@ -94,13 +93,14 @@ def test_another_reader_of_tensor_tables(quick_path: Path, compression: str) -> 
 def test_any_reader_of_parquet_opens_the_files_of_a_table(quick_path: Path) -> None:
     write_log(quick_path / "log.jsonl", 0, 2)
     directory = brew_table(quick_path, {**RECIPE, "time_field": "time"})
-    opened = pq.read_table(directory / "segments/000001/0000.parquet")
+    opened = pq.read_table(directory / "segments/000001.e1/0000.parquet")
     rows = list(tensor_table.read_table(directory))
+    types = {column.name: column.source_type for column in samovar.open_table(directory).schema.columns}
     assert opened["_hour"].to_pylist() == [row.hour for row in rows]
     assert opened["_num_examples"].to_pylist() == [row.num_examples for row in rows]
     for name in rows[0].values:
         for cell, row in zip(opened[name].to_pylist(), rows, strict=True):
-            np.testing.assert_equal(plain(tensor_table.read_cell(cell)), plain(row.values[name]))
+            np.testing.assert_equal(plain(tensor_table.read_cell(cell, types[name])), plain(row.values[name]))
 
 
 def test_another_reader_of_a_table_without_hours(quick_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_another_reader_of_a_table_that_grows(quick_path: Path) -> None:
     (quick_path / "log.jsonl").write_text("")
     quiet = {**RECIPE, "time_field": "time", "end_date": "2026-01-01T05:00"}
     assert len(assert_same_rows(brew_table(quick_path, quiet, append=True))) == 9
-    assert json.loads((table / "manifest/000004.json").read_text())["complete_until"] == 1_767_225_600 + 5 * 3600
+    assert json.loads((table / "manifest/000004.e4.json").read_text())["complete_until"] == 1_767_225_600 + 5 * 3600
 
 
 STATE: dict[str, Any] = {
@@ -148,7 +148,7 @@ def make_unfinished(folder: Path) -> ResultDirectory:
 def test_another_reader_of_snapshots(quick_path: Path) -> None:
     directory = make_unfinished(quick_path / "walk")
     manifest, state = snapshot.read_newest(quick_path / "walk")
-    assert (manifest["format"], manifest["position"]) == (1, {"next": 2})
+    assert (manifest["format"], manifest["position"]) == (2, {"next": 2})
     assert_same_state(state, {**STATE, "number": 1})
     assert_same_state(state, directory.load_model().tree)
     assert result_directory.Directory(quick_path / "walk").read_log("metrics.jsonl") == [{"number": 0}, {"number": 1}]

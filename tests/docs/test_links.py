@@ -26,7 +26,7 @@ def test_pages_of_the_site_link_only_to_each_other() -> None:
 
 
 def test_every_page_has_a_place_in_the_navigation() -> None:
-    listed = set(re.findall(r"^ +- [^#\n]+: ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^ +- [^#\n]+: ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     assert listed == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}, "add it to nav in mkdocs.yml"
 
 

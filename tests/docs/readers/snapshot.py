@@ -17,7 +17,10 @@ def read_newest(directory: Path) -> tuple[dict[str, Any], Any]:
     newest = read_attributes(directory)["snapshots"][0]
     folder = f"snapshot/{newest['name']}"
     manifest = json.loads(Directory(directory).read_checked(f"{folder}/manifest.json", newest["manifest"]))
-    for path, expected in {**manifest["files"], **manifest["artifacts"]}.items():
+    artifacts: dict[str, Any] = {}
+    for path, expected in manifest["sealed"].items():
+        artifacts |= json.loads(Directory(directory).read_checked(path, expected))
+    for path, expected in {**manifest["files"], **artifacts, **manifest["artifacts"]}.items():
         Directory(directory).read_checked(path, expected)
     return manifest, read_state(directory / folder)
 

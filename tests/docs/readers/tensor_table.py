@@ -15,7 +15,8 @@ import xxhash
 import zstandard
 from tests.docs.readers.result_directory import read_attributes
 
-DENSE, IDS, DISTINCT, OPAQUE = range(4)
+DENSE, IDS, DISTINCT, KEYS = range(4)
+NULL, BITS, FIXED, BYTES, TEXT = range(5)
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
@@ -34,14 +35,14 @@ class Row:
 
 def read_table(directory: Path) -> Iterator[Row]:
     """All minibatches of the newest version."""
-    version = read_attributes(directory)["version"]
-    for number in range(1, version + 1):
-        manifest = json.loads((directory / f"manifest/{number:06d}.json").read_text())
-        assert (manifest["format"], manifest["version"]) == (1, number)
-        columns = [column["name"] for column in manifest["schema"]["columns"]]
+    for number, epoch in enumerate(read_attributes(directory)["versions"], 1):
+        manifest = json.loads((directory / f"manifest/{number:06d}.e{epoch}.json").read_text())
+        assert (manifest["format"], manifest["version"]) == (3, number)
+        columns = {column["name"]: column["source_type"] for column in manifest["schema"]["columns"]}
         _check_segment(manifest["segment"])
         for file in manifest["segment"]["files"]:
-            yield from _read_file((directory / file["path"]).read_bytes(), file, columns)
+            path = file["path"].replace(f"segments/{number:06d}/", f"segments/{number:06d}.e{epoch}/")
+            yield from _read_file((directory / path).read_bytes(), file, columns)
 
 
 def _check_segment(segment: dict[str, Any]) -> None:
@@ -52,7 +53,7 @@ def _check_segment(segment: dict[str, Any]) -> None:
     assert row - segment["first_row"] == segment["num_rows"] == sum(file["num_rows"] for file in segment["files"])
 
 
-def _read_file(data: bytes, file: dict[str, Any], columns: list[str]) -> Iterator[Row]:
+def _read_file(data: bytes, file: dict[str, Any], columns: dict[str, str]) -> Iterator[Row]:
     assert (len(data), xxhash.xxh64(data).hexdigest()) == (file["size"], file["checksum"])
     num_rows, begin = file["num_rows"], file["index_at"]
     heads_size, cells_size = 16 * num_rows, 16 * num_rows * len(columns)
@@ -62,11 +63,11 @@ def _read_file(data: bytes, file: dict[str, Any], columns: list[str]) -> Iterato
     cells = struct.iter_unpack("<QII", index[heads_size:])
     for hour, num_examples in heads:
         values = {}
-        for name in columns:
+        for name, source_type in columns.items():
             offset, size, decoded = next(cells)
             cell = data[offset : offset + size]
             assert compute_decoded(cell) == decoded
-            values[name] = read_cell(cell)
+            values[name] = read_cell(cell, source_type)
         yield Row(None if hour == -(2**63) else hour, num_examples, values)
 
 
@@ -79,20 +80,20 @@ def compute_decoded(cell: bytes) -> int:
     return int(8 * num_distinct + 4 * num_ids + 4 * num_lengths if layout == DISTINCT else raw_size)
 
 
-def read_cell(cell: bytes) -> Any:
-    magic, version, layout, codec, width, len_width, rank, padding, zero = struct.unpack_from("<4s8B", cell)
+def read_cell(cell: bytes, source_type: str) -> Any:
+    magic, version, layout, codec, width, len_width, rank, padding, has_nulls = struct.unpack_from("<4s8B", cell)
     shape, (num_ids, num_distinct, _, raw_size, checksum) = (
         struct.unpack_from("<3I", cell, 12),
         struct.unpack_from("<QIIQQ", cell, 24),
     )
-    assert (magic, version, zero) == (b"SMVC", 1, 0)
+    assert (magic, version) == (b"SMVC", 2)
     stored = cell[56 + padding :]
     seed = xxhash.xxh64_intdigest(cell[:10] + b"\0" + cell[11:48])
     assert xxhash.xxh64_intdigest(stored, seed) == checksum
     payload = _decompress(stored, codec, raw_size)
     assert len(payload) == raw_size
-    if layout == OPAQUE:
-        return pa.ipc.open_stream(payload).read_all().column("key")
+    if layout == KEYS:
+        return _read_keys(payload, shape[0], width, len_width or num_distinct, bool(has_nulls), source_type)
     if layout == DENSE:
         assert width == 1
         return np.frombuffer(payload, "<f4").reshape(shape[:rank])
@@ -103,6 +104,17 @@ def _decompress(stored: bytes, codec: int, raw_size: int) -> bytes:
     if codec == 1:
         return zstandard.ZstdDecompressor().decompress(stored, raw_size)
     return lz4.block.decompress(stored, raw_size) if codec == 2 else stored
+
+
+def _read_keys(payload: bytes, count: int, stored: int, width: int, has_nulls: bool, source_type: str) -> pa.Array:
+    first = {NULL: 0, BITS: -(-count // 8), FIXED: count * width}.get(stored, (count + 1) * width)
+    end = first + (-(-count // 8) if has_nulls else 0)
+    buffers = [pa.py_buffer(payload[first:end]) if has_nulls else None, pa.py_buffer(payload[:first])]
+    if stored in (BYTES, TEXT):
+        buffers.append(pa.py_buffer(payload[end:]))
+    array = pa.Array.from_buffers(pa.type_for_alias(source_type), count, buffers)
+    array.validate(full=True)
+    return array
 
 
 def _read_bag(
