@@ -1,9 +1,11 @@
 """Adding and rebuilding jobs, the commands of tasks, and errors in addresses and arguments."""
 
 import json
+import sqlite3
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -240,3 +242,14 @@ def test_an_invalid_address_is_an_error(quick_path: Path) -> None:
     (quick_path / "empty.db").touch()
     with pytest.raises(NotAResult, match="there is no queue"):
         open_queue(f"sqlite:///{quick_path}/empty.db")
+
+
+def test_a_damaged_text_is_reported_at_once_as_waiting_does_not_help(quick_path: Path) -> None:
+    path = quick_path / "queue.db"
+    queue = open_queue(f"sqlite:///{path}", is_new=True, patience_seconds=3600.0)
+    queue.add([toy_task(quick_path, "a")])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE samovar_jobs_1 SET script = CAST(x'ff' AS TEXT)")
+        connection.commit()
+    with pytest.raises(QueueUnavailable, match=r"cannot be used: Could not decode to UTF-8"):
+        queue.jobs()

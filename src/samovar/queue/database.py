@@ -90,6 +90,8 @@ _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _BUSY_SECONDS = 30.0
 _PERMANENT = (ProgrammingError, DataError)
+_SQLITE_IS_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_SQLITE_IS_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
 _CREATION_LOCK = 5338  # any number
 _EXAMPLES = "sqlite:///queue.db or postgresql://user@host/name"
 
@@ -159,12 +161,12 @@ class Database:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _is_damaged(self, error: BaseException | None) -> bool:
-        """Whether SQLite found that the file is not, or no longer, a database: waiting does not help. A file that could
-        be opened before may come back."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_CANTOPEN:
-            return not self._has_answered
-        return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+        """Whether SQLite cannot use the file, or Python a value in it, so that waiting does not help. A file that could
+        be used before may come back."""
+        if not isinstance(error, sqlite3.Error):
+            return False
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # none: text that is not UTF-8
+        return code not in _SQLITE_IS_BUSY and not (self._has_answered and code in _SQLITE_IS_AWAY)
 
 
 def _create_tables(connection: Connection) -> None:
