@@ -24,7 +24,7 @@ class ProcessName:
     @classmethod
     def of_this_process(cls) -> Self:
         pid = os.getpid()
-        return cls(*_machine(), pid, _start_ticks(pid) or 0)
+        return cls(*_machine(), pid, _own_start_ticks(pid))
 
     @property
     def is_this_process(self) -> bool:
@@ -72,6 +72,15 @@ def _start_ticks(pid: int) -> int | None:
         return None
     state, *fields = stat.rpartition(")")[2].split()  # the program name before ')' may contain spaces
     return None if state in "ZX" else int(fields[18])
+
+
+@lru_cache(maxsize=1)
+def _own_start_ticks(pid: int) -> int:
+    """Of this process, read once: each new file needs it, and /proc is slow on a busy machine."""
+    return _start_ticks(pid) or 0
+
+
+os.register_at_fork(after_in_child=_own_start_ticks.cache_clear)  # a child may get a pid that its ancestor once had
 
 
 class ScratchNames:
