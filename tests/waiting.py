@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 600.0
 _PAUSE_SECONDS = 0.005  # leave the core to the process we wait for
 
 

@@ -114,5 +114,5 @@ def test_a_view_sees_each_phase_while_it_lasts() -> None:
 
 
 def wait_for(watcher: Watcher, expected: State) -> None:
-    while watcher.states.get(timeout=60) != expected:
+    while watcher.states.get(timeout=600) != expected:
         pass

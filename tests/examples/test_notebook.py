@@ -16,7 +16,7 @@ def read() -> Any:
 
 def run(folder: Path) -> Any:
     notebook = read()
-    NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(notebook, timeout=800, resources={"metadata": {"path": str(folder)}}).execute()
     return notebook
 
 

@@ -40,7 +40,7 @@ from samovar.tables.manifest import Manifest
 from samovar.tables.schema import Minibatch
 from samovar.tables.writer import CELL_INDEX, MINIBATCH_INDEX, write_segment
 
-CASE_SECONDS = 10
+CASE_SECONDS = 60
 CASE_BYTES = 3 << 30
 """Of address space that a case may add: a minibatch may take 10^9 bytes, a reader twice that."""
 MOST_FAILURES = 5

@@ -17,7 +17,7 @@ def fuzz(seconds: float, seed: int, current: Path) -> None:
     command = [sys.executable, "-m", "tests.fuzz.table_cases", "--seconds", str(seconds), "--seed", str(seed)]
     command += ["--current", str(current)]
     ended = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=2 * seconds + 120, preexec_fn=ending_with_me()
+        command, cwd=ROOT, capture_output=True, text=True, timeout=2 * seconds + 300, preexec_fn=ending_with_me()
     )
     last = current.read_text() if current.exists() else "none"
     assert ended.returncode == 0, f"case {last.strip()}: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}"

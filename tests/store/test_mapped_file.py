@@ -81,7 +81,7 @@ def cut(file: Path, child: subprocess.Popen[str]) -> None:
 def cut_while_it_runs(program: str, file: Path, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     child = start(program, file, options)
     cut(file, child)
-    output, errors = child.communicate("\n", timeout=60)
+    output, errors = child.communicate("\n", timeout=300)
     return subprocess.CompletedProcess(child.args, child.returncode, output, errors)
 
 
@@ -104,7 +104,7 @@ def test_threads_that_meet_the_cut_together_report_it_once(tmp_path: Path) -> No
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "all there\n"
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=300)
     message = f"Error: {file}: the file was truncated while it was read. Restore it from a copy, and start again\n"
     assert errors.lstrip(".") == message
     assert child.returncode == 1

@@ -39,7 +39,7 @@ def execute(folder: Path, *cells: str) -> list[list[Any]]:
     notebook.cells = [new_code_cell(source) for source in cells]  # type: ignore[no-untyped-call]  # nor this
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook.metadata["kernelspec"] = kernel
-    NotebookClient(notebook, timeout=250, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(notebook, timeout=800, resources={"metadata": {"path": str(folder)}}).execute()
     nbformat.validate(notebook)
     return [cell.outputs for cell in notebook.cells]
 
