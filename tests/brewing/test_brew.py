@@ -272,7 +272,7 @@ def test_the_functions_for_scripts_make_the_table_of_the_recipe(tmp_path: Path) 
     assert done.counts is not None
     run(tmp_path, granularity=700)
     assert times_in(tmp_path, "made") == times_in(tmp_path)
-    with pytest.raises(Conflict, match=r"sorted.parquet: exists already\. Remove it"):
+    with pytest.raises(Conflict, match=r"sorted.parquet already exists\. Remove it"):
         brewing.map_date_field(src_table=tmp_path / "rows.parquet", result_table=between, time_field="time")
 
 

@@ -147,7 +147,7 @@ def test_a_draft_is_written_once_with_paths_from_its_folder(tmp_path: Path, monk
     assert '    "CustomerID": "id",\n' in text
     done: Any = brew_recipe("recipes/retail.json", progress=False)
     assert done.counts.num_rows == 60
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="already exists"):
         write_recipe(draft, "recipes/retail.json")
     lines = draft.explain()
     assert lines[0].startswith("? InvoiceNo ")

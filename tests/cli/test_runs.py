@@ -150,16 +150,16 @@ def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
         (["plot", "none/*"], "none/*: no result directory and no config matches this pattern"),
         (["tree", "model.json"], "tree: needs at least 2 configs, got 1"),
         (["checksum", "none"], "none: No such file or directory"),
-        (["ls", "runs", "--csv", "none/list.csv"], "none/list.csv: No such file or directory"),
+        (["ls", "runs", "--csv", "none/list.csv"], "cannot write none/list.csv: the folder none does not exist"),
         (
             ["tree", "runs", "--svg", "none/tree.svg"],
-            "none/tree.svg: cannot write the picture: No such file or directory",
+            "cannot write none/tree.svg: the folder none does not exist",
         ),
         (
             ["chain", "runs", "--png", "none/chain.png"],
-            "none/chain.png: cannot write the picture: No such file or directory",
+            "cannot write none/chain.png: the folder none does not exist",
         ),
-        (["metrics", "runs/a", "--png", "none/a.png"], "none/a.png: No such file or directory"),
+        (["metrics", "runs/a", "--png", "none/a.png"], "cannot write none/a.png: the folder none does not exist"),
     ],
 )
 def test_a_user_error_is_one_readable_message(folder: Path, arguments: list[str], expected: str) -> None:

@@ -89,5 +89,5 @@ def test_runs_of_mixed_kinds_share_a_plot(folder: Path) -> None:
 
 
 def test_a_picture_of_another_format_is_refused(folder: Path) -> None:
-    with pytest.raises(BadInput, match=r"curves.jpg: the name must end with .png or .svg"):
+    with pytest.raises(BadInput, match=r"curves.jpg: the name must end with .png, .svg or .pdf"):
         plot("a").save("curves.jpg")

@@ -89,7 +89,7 @@ def test_the_suffix_names_the_format(tmp_path: Path, table: Table) -> None:
 
 def test_an_export_overwrites_nothing(tmp_path: Path, table: Table) -> None:
     (tmp_path / "rows.parquet").write_text("mine")
-    with pytest.raises(AlreadyExists, match=r"exists already.*Choose another name"):
+    with pytest.raises(AlreadyExists, match=r"already exists.*Choose another name"):
         export_rows(table, tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").read_text() == "mine"
 

@@ -154,7 +154,7 @@ def write_recipe(draft: Draft, path: PathLike) -> Draft:
         with place.open("x", encoding=UTF8) as file:
             file.write(written.to_json())
     except FileExistsError:
-        raise Conflict(f"{place}: exists already. Remove it, or choose another name") from None
+        raise Conflict(f"{place} already exists. Remove it, or choose another name") from None
     except OSError as error:
         raise StoreError(f"{place}: cannot be written ({error.strerror})") from None
     return written

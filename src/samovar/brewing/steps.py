@@ -78,7 +78,7 @@ def map_date_field(
     """
     result = Path(result_table)
     if result.exists():
-        raise Conflict(f"{result}: exists already. Remove it, or choose another name")
+        raise Conflict(f"{result} already exists. Remove it, or choose another name")
     hours = parse_range(start_date, end_date, None, timezone)
     for key, hour in zip(("start_date", "end_date"), hours, strict=True):
         HOURLY.require_start(key, hour)

@@ -21,7 +21,6 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from samovar.config import MISSING
-from samovar.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -93,6 +92,8 @@ def print_table(
 
     `is_drawn` means that they went into a picture, and need not be printed."""
     if csv_file is not None:
+        from samovar.store import save_text
+
         save_text(csv_file, to_csv())
     if as_json:
         print_json(to_json())
@@ -102,20 +103,6 @@ def print_table(
         show()
     else:
         print(show_controls(to_csv()), end="")
-
-
-def save_text(path: Path, text: str) -> None:
-    with writing_to(path):
-        path.write_text(text)
-
-
-@contextmanager
-def writing_to(path: Path) -> Iterator[None]:
-    """A path that cannot be written is a user error."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}") from None
 
 
 # JSON

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from samovar.cli.options import Csv, Json, Png, ResultDir, Svg, Targets
-from samovar.cli.output import open_console, print_json, print_line, print_notes, print_table, save_text
+from samovar.cli.output import open_console, print_json, print_line, print_notes, print_table
 from samovar.config import Diff, show_value
 
 if TYPE_CHECKING:
@@ -288,6 +288,8 @@ def tree(
     found = cluster(configs, metric=metric, max_leaves=clusters)
     pictures = _name_pictures(png, svg)
     if csv is not None:
+        from samovar.store import save_text
+
         save_text(csv, found.to_csv())
     for kind, file in pictures.items():
         found.save(file, kind)

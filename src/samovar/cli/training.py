@@ -19,7 +19,6 @@ from samovar.cli.output import (
     print_notes,
     print_table,
     reserve_stdout,
-    writing_to,
 )
 from samovar.errors import SamovarError
 
@@ -162,8 +161,7 @@ def metrics(
         best = found.best
         print_notes([f"best: {best['trained']}, {best['metric']} = {best['value']:.6g}; --epoch best predicts with it"])
     if png is not None:
-        with writing_to(png):
-            found.figure().savefig(png, dpi=100)
+        found.save(png)
 
     def show() -> None:
         grid = Grid(*(column.replace("_", " ") for column in found.columns))

@@ -18,6 +18,7 @@ from samovar.config.document import suggest_path
 from samovar.errors import BadInput
 from samovar.native import hash_array
 from samovar.results import Source
+from samovar.store.reports import writing
 
 Ids = NDArray[np.uint64]
 Vectors = NDArray[np.float32]
@@ -132,13 +133,12 @@ def _read_npz(path: Path, dim: int) -> Iterator[tuple[Ids, Vectors]]:
 
 
 def write_vectors(path: Path, pieces: Iterator[tuple[Ids, Vectors]], dim: int) -> int:
-    """Write a Parquet file that `read_vectors` reads; returns the number of ids. BadInput if it cannot be written."""
+    """Write a new Parquet file that `read_vectors` reads; returns the number of ids. BadInput if it cannot be
+    written."""
     if path.suffix != ".parquet":
         raise BadInput(f"{path}: vectors are written as Parquet. Give the file the suffix .parquet")
-    try:
-        return _write_parquet(path, pieces, dim)
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror or error}") from None
+    with writing(path, replace=False) as scratch:
+        return _write_parquet(scratch, pieces, dim)
 
 
 def _write_parquet(path: Path, pieces: Iterator[tuple[Ids, Vectors]], dim: int) -> int:

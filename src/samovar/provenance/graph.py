@@ -13,8 +13,8 @@ from samovar.config.values import at, split
 from samovar.errors import NotAResult
 from samovar.results import Link, ResultDirectory, Source, open_directory
 from samovar.results.directory import follow_sources
-from samovar.runs.drawing import save_figure
 from samovar.runs.find import Named, Target, find_target
+from samovar.store.reports import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -87,7 +87,7 @@ class Plot:
         Raises:
             BadInput: The file cannot be written.
         """
-        from samovar.runs.drawing import save_figure
+        from samovar.store.reports import save_figure
 
         save_figure(self.figure(), path, format)
 

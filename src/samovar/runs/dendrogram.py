@@ -227,7 +227,7 @@ class Dendrogram:
         Raises:
             BadInput: The file cannot be written.
         """
-        from samovar.runs.drawing import save_figure
+        from samovar.store.reports import save_figure
 
         save_figure(self.figure(), path, format)
 

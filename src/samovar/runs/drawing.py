@@ -5,14 +5,12 @@ Imports matplotlib only when it draws a picture.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from samovar.errors import BadInput
 from samovar.runs.curves import Line, Panel
 from samovar.runs.dendrogram import Dendrogram, Leaf
 
@@ -28,7 +26,6 @@ _SHAPES = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
 """The character with strokes in some of these directions, by their sum."""
 _LOW_RGB, _HIGH_RGB = (70, 110, 200), (230, 120, 40)
 _MAX_IN_LEGEND = 20
-_FORMATS = ("png", "svg")
 
 
 @dataclass(frozen=True)
@@ -171,19 +168,3 @@ def draw_tree(tree: Dendrogram) -> "Figure":
     if tree.metric is not None:
         axes.set_title(f"dark: high {tree.metric}", fontsize="small")
     return figure
-
-
-def save_figure(figure: "Figure", path: Path | str, format_name: str | None = None) -> None:
-    """Write a figure as png or svg, by default as the suffix says."""
-    import matplotlib
-
-    chosen = format_name or Path(path).suffix.removeprefix(".")
-    if chosen not in _FORMATS:
-        raise BadInput(f"{path}: the name must end with .png or .svg, which names the format")
-    # Without these an SVG holds the time and random names.
-    metadata = {"Date": None} if chosen == "svg" else {"Software": None}
-    with matplotlib.rc_context({"svg.hashsalt": "samovar"}):
-        try:
-            figure.savefig(path, format=chosen, metadata=metadata, dpi=100)
-        except OSError as error:
-            raise BadInput(f"{path}: cannot write the picture: {error.strerror}") from None

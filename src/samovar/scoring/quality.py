@@ -21,6 +21,7 @@ from samovar.results import ResultDirectory, open_directory
 from samovar.results.artifacts import METRICS_LOG, read_log, read_log_end
 from samovar.scoring.measuring import Measurement, Measuring, Task
 from samovar.scoring.metric_names import COUNTS, FACTS, MEANS, lag_of, metrics_of
+from samovar.store.reports import save_figure
 from samovar.tables.schema import GROUP_START
 
 if TYPE_CHECKING:
@@ -199,6 +200,17 @@ class Quality:
             losses: Names of URIs and their training losses, drawn above.
         """
         return _make_figure(self.rows, losses)
+
+    def save(self, path: Path | str) -> None:
+        """Draw the metrics into a file.
+
+        Args:
+            path: PNG, SVG or PDF by its suffix.
+
+        Raises:
+            BadInput: The file cannot be written.
+        """
+        save_figure(self.figure(), path)
 
 
 def read_quality(path: Path | str, by: Span = "hour") -> Quality:

@@ -4,6 +4,7 @@ from samovar.store.base import Attributes, Entry, Fence, Store, Tail, Writer, re
 from samovar.store.lease import Holder, Lease, LeaseState, lease_state, take_lease
 from samovar.store.local import LocalStore
 from samovar.store.memory import MemoryStore
+from samovar.store.reports import save_text
 
 __all__ = [
     "Attributes",
@@ -19,6 +20,7 @@ __all__ = [
     "Writer",
     "lease_state",
     "read_small",
+    "save_text",
     "take_lease",
     "write_file",
 ]

@@ -51,7 +51,7 @@ def export_rows(table: Table, path: Path | str) -> int:
     if suffix not in _WRITERS:
         raise BadInput(f"{path}: the name must end with .parquet, .csv or .arrow, which names the format")
     if path.exists():
-        raise AlreadyExists(f"{path} exists already, and an export overwrites nothing. Choose another name")
+        raise AlreadyExists(f"{path} already exists, and an export overwrites nothing. Choose another name")
     schema = _arrow_schema(table.schema)
     written = _without_lists(schema) if suffix == ".csv" else schema
     with publish(path, replace=False, verb="export to") as file, _WRITERS[suffix](file.path, written) as writer:

@@ -16,6 +16,7 @@ from samovar.results import ResultDirectory, open_directory
 from samovar.results.artifacts import METRICS_LOG, read_log
 from samovar.results.directory import Epoch
 from samovar.scoring.quality import Quality, Span, evaluations, read_best
+from samovar.store.reports import save_figure
 
 if TYPE_CHECKING:
     import pandas
@@ -139,7 +140,7 @@ class ModelDirectory(PredictionDirectory):
         losses = self.losses()
         figure = Quality(evaluations(self, by)).figure(list(zip(losses["name"], losses["loss"], strict=True)))
         if path is not None:
-            figure.savefig(path, dpi=100)
+            save_figure(figure, path)
         return figure
 
     def load(self, *, snapshot: bool = False, epoch: Epoch = "last") -> "Model":
