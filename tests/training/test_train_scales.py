@@ -10,7 +10,7 @@ import pytest
 from tests.training.rows import COLUMNS, SCRIPT, make_frame
 
 import samovar
-from samovar.errors import ConfigError, Conflict
+from samovar.errors import BadInput, ConfigError, Conflict
 from samovar.provenance.contract import compare, contract_of
 from samovar.training import PredictionDirectory
 
@@ -93,3 +93,27 @@ def test_a_contract_of_two_runs_is_equal(place: Path, tmp_path: Path) -> None:
         place / "model.py", place / "table", targets=["clicked"], model_dir=tmp_path / "again", epoch_count=2, **QUIET
     )
     assert compare(contract_of(again.path), contract_of(place / "model")) == []
+
+
+def test_a_model_continues_only_on_numbers_that_the_same_statistics_scaled(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(SCRIPT)
+    keys: dict[str, Any] = {"time": "time", "columns": {**COLUMNS, "price": {"number": {"scale": "standard"}}}}
+    dear = make_prices().assign(price=lambda frame: 3 * frame["price"])
+    for name, frame, more in (
+        ("first", make_prices(), {}),
+        ("other", dear, {}),
+        ("same", dear, {"statistics": str(tmp_path / "first")}),
+    ):
+        samovar.brew(frame, tmp_path / name, **keys, **more, batch_size=50, progress=False)
+
+    def train(table: str, out: str, **more: Any) -> samovar.training.ModelDirectory:
+        return samovar.train(
+            tmp_path / "model.py", tmp_path / table, targets=["clicked"], model_dir=tmp_path / out, **QUIET, **more
+        )
+
+    start = str(train("first", "start").path)
+    with pytest.raises(BadInput, match=r"train_data: column 'price' was brewed by another mean than the model's"):
+        train("other", "refused", init_from=start)
+    train("same", "taken", init_from=start)
+    train("other", "allowed", init_from={"model": start})
+    assert json.loads((tmp_path / "allowed/start.json").read_text())["rescaled"] == ["price"]

@@ -255,6 +255,7 @@ def test_pretrained_vectors_survive_kills_and_count_by_content(folder: Path) -> 
     assert run_in_child(again, folder / "replay.log").code == 0
     assert run(request).code == 0  # finished
     assert ('pretrained["embedding.ad"]', "raw files") in [(each.source.key, each.state) for each in chain(out).links]
+    file.unlink()
     write_vectors(file, iter([(ids, np.full((4, 4), 0.25, np.float32))]), 4)
     assert any("ads.parquet" in line for line in why(out).raw_files)
     refused = run(request)

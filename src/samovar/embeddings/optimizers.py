@@ -85,7 +85,7 @@ class HashOptimizer(torch.optim.Optimizer):
             self.kind,
             float(group["lr"]),
             group.get("eps", 0.0),
-            group.get("initial_accumulator", 0.0),  # a state that Samovar 0.2 saved has none
+            group.get("initial_accumulator", 0.0),  # only Adagrad has one
             tuple(group.get("betas", (0.0, 0.0))),
             group["weight_decay"],
             group["clip_value"] or 0.0,

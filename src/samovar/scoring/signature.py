@@ -119,15 +119,21 @@ class Signature:
         Raises:
             BadInput: A column that the model reads has other statistics.
         """
+        for column, name in self.other_scales(columns):
+            raise BadInput(
+                f"{where}: column {column!r} was brewed by another {name} than the model's. Give its recipe the key "
+                "statistics, with the path of the training table"
+            )
+
+    def other_scales(self, columns: Sequence[ColumnSchema]) -> Iterator[tuple[str, str]]:
+        """The columns that were scaled or cut into bins by other statistics than the model's, each with what
+        differs."""
         inputs = {column.name: column.converter or {} for column in self.inputs}
         for column in columns:
             ours, theirs = inputs.get(column.name, {}), column.converter or {}
             for name in LEARNED.get(str(ours.get("role")), ()):
                 if ours.get(name) != theirs.get(name):
-                    raise BadInput(
-                        f"{where}: column {column.name!r} was brewed by another {name} than the model's. Give its "
-                        "recipe the key statistics, with the path of the training table"
-                    )
+                    yield column.name, name
 
     def _read_table(self, table: Table) -> Iterator[tuple[Inputs, int]]:
         found = {column.name: column for column in table.schema.columns}

@@ -69,7 +69,7 @@ def try_batches(request: Request, num_batches: int) -> str:
     place_learner(learner, choose_device(config.device))
     pool, recorder = MinibatchWorkerPool(learner, step_options(config)), _Recorder()
     run = Run(learner, pool.settings.policies)
-    start_model(run, config)
+    start_model(run, config, plan.signature)
     with Loader() as loader:
         uris = UriList(_first_batches(plan.uris, num_batches))
         Runner(pool, loader, [recorder, PolicyClock(), NanGuard()]).run(run, uris)

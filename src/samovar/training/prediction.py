@@ -16,7 +16,7 @@ from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
 from samovar.errors import ConfigError
 from samovar.hours import file_hour, show_hour
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin, open_directory
-from samovar.results.directory import CONFIG, SCRIPT, SIGNATURE, Epoch
+from samovar.results.directory import CONFIG, SCRIPT, Epoch
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uris
 from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import PredictStep, frozen
@@ -121,10 +121,9 @@ def run_prediction(request: PredictRequest, console: Console | None = None) -> P
     source = source.with_features(_find_features(config, learner, origin.name))
     source.check_columns()
     uris = _plan_uris(source, request)
-    if origin.store.size(SIGNATURE) is not None:  # models of Samovar 0.1 have none
-        signature = Signature.read(origin.store)
-        signature.refuse_other_scales([source.column(name) for name in source.features or ()], source.name)
-        scale_inputs(learner.model, signature.inputs)
+    signature = Signature.read(origin.store)
+    signature.refuse_other_scales([source.column(name) for name in source.features or ()], source.name)
+    scale_inputs(learner.model, signature.inputs)
     Run(learner).load_model(model.tree)
     with begin(directory, plan) as result:
         report(result.notes)

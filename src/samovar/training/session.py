@@ -43,6 +43,7 @@ from samovar.runner.compiled import compile_for_all_shapes
 from samovar.runner.device import choose_device, place_learner
 from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import StepOptions
+from samovar.scoring.signature import Signature
 from samovar.store import LocalStore
 from samovar.tables import open_table
 from samovar.training.core_watch import CoreWatch
@@ -243,7 +244,7 @@ class _Session:
             run.policies = dict(pool.settings.policies)
             run.callbacks = self._make_callbacks(stack, plan, snapshotter, signals)
             self.result.write_signature(plan.signature.to_bytes())
-            self._restore(run)
+            self._restore(run, plan.signature)
             report([*self.result.notes, *plan.notes])
             loader = stack.enter_context(Loader())
             stack.enter_context(self._watch(loader, run.callbacks))
@@ -255,13 +256,13 @@ class _Session:
                 raise
             self.result.finish(run.state_dict(is_final=True), run.position)
 
-    def _restore(self, run: Run) -> None:
+    def _restore(self, run: Run, signature: Signature) -> None:
         snapshot = self.result.restore()
         config = self.data.config
         if snapshot is not None:
             run.load_state_dict(snapshot.tree, with_settings=not self.result.is_code_new_at(snapshot.position))
         elif config.init_from is not None or config.pretrained:
-            start = start_model(run, config)
+            start = start_model(run, config, signature)
             if start is not None:
                 self.result.write_start(start.to_bytes())
                 for line in start.lines():

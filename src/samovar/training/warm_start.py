@@ -24,6 +24,7 @@ from samovar.errors import BadInput, ConfigError, Conflict
 from samovar.results import Source, open_directory
 from samovar.runner import Run
 from samovar.runner.learner import Learner
+from samovar.scoring.signature import Signature
 from samovar.training.parts import check_prefixes, covers, is_covered, join, named_tables, state_parts
 from samovar.training.schema import Config, InitFrom
 
@@ -50,6 +51,8 @@ class Start:
     """Those whose state was taken."""
     pretrained: dict[str, int] = field(default_factory=dict)
     """By hash table: how many ids got their vectors from a file."""
+    rescaled: list[str] = field(default_factory=list)
+    """Columns whose numbers were scaled or cut into bins by other statistics than those of the other model."""
 
     def to_bytes(self) -> bytes:
         """The text of `start.json`."""
@@ -64,6 +67,8 @@ class Start:
             )
         for name, (old, new) in self.resized.items():
             yield f"init_from: {name} resized from dimension {old} to {new}"
+        for name in self.rescaled:
+            yield f"init_from: column {name!r} was brewed by other statistics than the old model's: weights may not fit"
         for name, count in self.pretrained.items():
             yield f"pretrained: {name} got {count:,} vectors"
 
@@ -74,8 +79,13 @@ def _count(names: Iterable[str]) -> str:
     return f"{len(listed)} ({', '.join(listed[:_MOST_SHOWN])}{more})" if listed else "0"
 
 
-def start_model(run: Run, config: Config) -> Start | None:
+def start_model(run: Run, config: Config, signature: Signature) -> Start | None:
     """Load what a run starts from, before its first URI.
+
+    Args:
+        run: The run of the new model.
+        config: The effective config.
+        signature: Of the new model.
 
     Returns:
         What was loaded; None if the model starts as the script builds it, or as a whole copy of another.
@@ -83,19 +93,24 @@ def start_model(run: Run, config: Config) -> Start | None:
     Raises:
         Conflict: The other model does not fit; names the first differences and the keys that allow them.
         ConfigError: A key names a part that does not exist.
-        BadInput: A file of vectors cannot be used.
+        BadInput: A file of vectors cannot be used, or the columns of a whole copy were scaled by other statistics.
     """
     start = None
     if isinstance(config.init_from, str):
-        tree = open_directory(config.init_from).load_model().tree
+        directory = open_directory(config.init_from)
+        Signature.read(directory.store).refuse_other_scales(signature.inputs, "train_data")
+        tree = directory.load_model().tree
         _Comparison(tree, run.learner, None).check(config.init_from)
         run.load_model(tree)
     elif config.init_from is not None:
-        origin = open_directory(config.init_from.model).load_model()
+        directory = open_directory(config.init_from.model)
+        origin = directory.load_model()
         found = _Comparison(origin.tree, run.learner, config.init_from)
         found.check(config.init_from.model)
         run.load_model(found.adapted())
         start = found.start(origin.position)
+        other = Signature.read(directory.store).other_scales(signature.inputs)
+        start.rescaled = list(dict.fromkeys(name for name, _ in other))  # several statistics of a column may differ
     if config.pretrained:
         start = start or Start()
         start.pretrained = _set_vectors(run.model, config.pretrained)
