@@ -271,6 +271,13 @@ def test_integers_may_be_decimal_strings_and_floats_without_fraction(model: Mode
     )
 
 
+def test_dicts_of_a_frame_are_scored_as_the_frame_is(model: Model, frame: pd.DataFrame, expected: np.ndarray) -> None:
+    """With columns that the model does not read, and NaN for what is missing."""
+    rows = frame.assign(note="x", price=frame["price"].astype(float))
+    assert np.array_equal(model.predict(rows.to_dict("records")), expected)
+    assert np.array_equal(model.predict(rows.to_dict("list")), expected)
+
+
 def test_no_rows_give_no_scores(model: Model, frame: pd.DataFrame) -> None:
     assert model.predict([]).shape == model.predict(frame[:0]).shape == (0,)
 
@@ -288,6 +295,12 @@ def test_no_rows_give_no_scores(model: Model, frame: pd.DataFrame) -> None:
         (pd.DataFrame({"user": [1]}), UnknownColumn, "no column 'ad', which the model reads"),
         (7, BadInput, "or a relation|got 7"),
         ([1, 2], BadInput, "rows must be"),
+        (
+            {"user": 3},
+            BadInput,
+            r"column 'user': a dict of columns must have a list of values, got 3. To score one row",
+        ),
+        (pd.Series([1, 2]), BadInput, "expected rows with named columns, got a pandas Series"),
     ],
 )
 def test_bad_rows_are_named(model: Model, rows: Any, error: type[Exception], message: str) -> None:
@@ -315,6 +328,8 @@ def test_embeddings_are_read_by_id_or_string(model: Model, frame: pd.DataFrame) 
     assert not model.embedding("user", [1, -1]).any()
     with pytest.raises(UnknownColumn, match=r"no hash table 'usr'. Did you mean 'user'"):
         model.embedding("usr", [1])
+    with pytest.raises(BadInput, match="the ids of 'user' are integers, got strings"):
+        model.embedding("user", ["17"])
 
 
 def test_an_unfinished_model_is_loaded_only_on_request(place: Path, tmp_path: Path) -> None:

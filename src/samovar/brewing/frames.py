@@ -70,7 +70,7 @@ def find_frame(value: Any) -> Frame | None:
     elif isinstance(value, pa.RecordBatch):
         frame = _from_arrow(pa.Table.from_batches([value]).to_reader(), "a pyarrow RecordBatch")
     elif hasattr(value, "__arrow_c_stream__"):
-        frame = _from_arrow(pa.RecordBatchReader.from_stream(value), f"a {_library(value)} {type(value).__name__}")
+        frame = _from_stream(value, f"a {_library(value)} {type(value).__name__}")
     else:
         raise BadInput(
             f"source must be one or more paths, a DataFrame of pandas or polars, an Arrow table or reader, or a DuckDB "
@@ -80,6 +80,13 @@ def find_frame(value: Any) -> Frame | None:
         if not isinstance(name, str):
             raise BadInput(f"{frame.name}: the name of a column must be a string, got {name!r}; rename the columns")
     return frame
+
+
+def _from_stream(value: Any, kind: str) -> Frame:
+    try:
+        return _from_arrow(pa.RecordBatchReader.from_stream(value), kind)
+    except pa.ArrowInvalid:
+        raise BadInput(f"expected rows with named columns, got {kind}, which is a single column") from None
 
 
 def _library(value: object) -> str:

@@ -1,6 +1,8 @@
 """The commands `ls`, `show`, `diff`, `clone`, `plot`, `tree` and `rm`: runs and configs side by side."""
 
+import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,10 +56,15 @@ def ls(
     names = listing.names
 
     def show() -> None:
-        table = Table(*names)
-        for row in listing.rows[:_MOST_RUNS]:
-            table.add_row(*map(_show_cell, names, row))
-        open_console().print(table)
+        console = open_console()
+        cells = [[*map(_show_cell, names, row)] for row in listing.rows[:_MOST_RUNS]]
+        count = len(names) if wanted else _count_fitting(names, cells, console.width)
+        table = Table(*names[:count])
+        for row in cells:
+            table.add_row(*row[:count])
+        console.print(table)
+        if count < len(names):
+            print_notes([f"no room for {', '.join(names[count:])}; choose columns with --columns, or write --csv FILE"])
         if len(listing.rows) > _MOST_RUNS:
             more = len(listing.rows) - _MOST_RUNS
             print_notes([f"{more} more; narrow the list with --where, or write all of it with --csv FILE"])
@@ -69,6 +76,12 @@ def ls(
         csv_file=csv,
         as_json=as_json,
     )
+
+
+def _count_fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> int:
+    """How many of the first columns a table of this width has room for; at least one."""
+    widths = (max(map(len, column)) + 3 for column in zip(names, *cells, strict=True))  # 3: two blanks and a line
+    return max(1, sum(total < width for total in itertools.accumulate(widths)))
 
 
 def _show_cell(column: str, value: Any) -> str:

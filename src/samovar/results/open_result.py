@@ -263,7 +263,8 @@ class OpenResult:
             difference = diff_code(self.directory, self._plan.code_files)
             raise Conflict(
                 f"{self.directory.name}: {', '.join(changed)} changed since this run started. Restore the old code, "
-                f"use a new directory, or continue with --accept-script{difference}"
+                f"use a new directory, or accept the new code with --accept-script (in Python accept_script=True)"
+                f"{difference}"
             )
         if changed:
             self._accept_script(old, new, changed)

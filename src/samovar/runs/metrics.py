@@ -14,11 +14,11 @@ from samovar.config.values import nearest
 from samovar.errors import BadInput
 from samovar.results import ResultDirectory
 from samovar.results.artifacts import METRICS_LOG, read_log, read_log_end
-from samovar.scoring.metric_names import metric_prefix
+from samovar.scoring.metric_names import COUNTS, MEANS, metric_prefix
 
 _STEPS = ("uri", "step", "iteration", "epoch", "hour")
 """The position of a line: the first of these that it has as a number, else its number in the log."""
-_COUNTS = frozenset({*_STEPS, "shift", "k", "num_batches", "num_examples", "num_groups"})
+_COUNTS = frozenset({*_STEPS, "shift", "k", "num_batches", *COUNTS})
 _SIDE_SECTIONS = ("policies.", "new_ids.", "live_ids.")
 """Sections of a line that are shown only on request."""
 REDUCTIONS = ("last", "mean", "min", "max")
@@ -100,7 +100,9 @@ def _is_number(value: Any) -> bool:
 
 def main_metrics(metrics: Iterable[str]) -> list[str]:
     """Those to show if none is asked for."""
-    return [metric for metric in metrics if not metric.startswith(_SIDE_SECTIONS)]
+    return [
+        metric for metric in metrics if not metric.startswith(_SIDE_SECTIONS) and metric.rpartition(".")[2] not in MEANS
+    ]
 
 
 def find_metrics(name: str, metrics: Sequence[str]) -> list[str]:

@@ -9,12 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from samovar.config.values import nearest
 from samovar.embeddings import HashEmbedding
 from samovar.embeddings.vectors import as_ids
-from samovar.errors import UnknownColumn
+from samovar.errors import BadInput, UnknownColumn
 from samovar.scoring.predictions import as_numpy
 from samovar.scoring.signature import Inputs, Signature
 
 Score: TypeAlias = Callable[[Inputs, int], Any]
 """From the inputs of some rows to their predictions: `samovar.scoring.tiles.score` of a frozen model."""
+_ROLES_OF_INTEGERS = ("id", "id_sequence")
+
+
+def _has_text(ids: ArrayLike) -> bool:
+    found = np.asarray(ids)
+    return found.size > 0 and isinstance(found.reshape(-1)[0], str)
 
 
 class Model:
@@ -74,6 +80,7 @@ class Model:
             [N, dim]; zeros for an id that training never saw, or that has expired.
 
         Raises:
+            BadInput: They are strings, but the column has integers.
             UnknownColumn: The model has no such table.
         """
         if table not in self._tables:
@@ -82,6 +89,9 @@ class Model:
             raise UnknownColumn(
                 f"{self.name}: no hash table {table!r}.{guess} Available: {', '.join(self._tables) or 'none'}"
             )
+        column = next((each for each in self.signature.inputs if each.name == table), None)
+        if column is not None and (column.converter or {}).get("role") in _ROLES_OF_INTEGERS and _has_text(ids):
+            raise BadInput(f"{self.name}: the ids of {table!r} are integers, got strings")
         return self._tables[table].weights_of(table, as_ids(ids))
 
     def __repr__(self) -> str:

@@ -151,11 +151,12 @@ class Signature:
             yield record, record.num_examples
 
     def _batch_dicts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """A key that a dict lacks is null, as in brewing."""
+        """A key that a dict lacks is null, as in brewing. A row that has all keys may have others too. If it lacks
+        some, an unknown key may be one of them, typed wrong."""
         names = self.raw_names
         known = {*names, *self.names, *self.others}
         for number, row in enumerate(rows):
-            for key in row.keys() - known:
+            for key in () if row.keys() >= set(names) else sorted(map(str, row.keys() - known)):
                 best = nearest(key, known)
                 guess = f" Did you mean {best!r}?" if best else ""
                 raise UnknownColumn(f"row {number}: no column {key!r}.{guess} Available: {', '.join(names)}")
@@ -167,6 +168,13 @@ class Signature:
     def _batch_frame(self, rows: Any) -> Iterator[pa.RecordBatch]:
         names = self.raw_names
         if isinstance(rows, Mapping):
+            for name in names:
+                value = rows.get(name, ())
+                if isinstance(value, str | bytes) or not hasattr(value, "__len__"):
+                    raise BadInput(
+                        f"column {name!r}: a dict of columns must have a list of values, got {value!r}. To score "
+                        "one row, write [row]"
+                    )
             rows = pa.table({name: _array(values, name, 0) for name, values in rows.items() if name in names})
         frame = find_frame(rows)
         if frame is None:
@@ -196,9 +204,9 @@ def _array(values: Any, name: str, first: int) -> pa.Array:
     """Python values as an Arrow array, of the type that they show themselves."""
     try:
         try:
-            return pa.array(values)
+            return pa.array(values, from_pandas=True)  # NaN is missing, as in a frame
         except OverflowError:  # ids from 2**63
-            return pa.array(values, pa.uint64())
+            return pa.array(values, pa.uint64(), from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         raise _unfit(values, name, first) from None
 

@@ -117,7 +117,16 @@ def _import_line(name: str, value: Any, own_module: str) -> str | None:
         return None
     if getattr(sys.modules.get(module), qualified, None) is not value:
         return None
-    return f"from {module} import {qualified}" + ("" if qualified == name else f" as {name}")
+    return f"from {_public_home(module, qualified, value)} import {qualified}" + (
+        "" if qualified == name else f" as {name}"
+    )
+
+
+def _public_home(module: str, name: str, value: Any) -> str:
+    """The outermost package that exports it under this name: libraries move what is inside."""
+    parts = module.split(".")
+    packages = [".".join(parts[:end]) for end in range(1, len(parts))]
+    return next((each for each in packages if getattr(sys.modules.get(each), name, None) is value), module)
 
 
 def _is_constant(value: Any) -> bool:

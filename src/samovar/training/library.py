@@ -81,7 +81,8 @@ def train(
     Raises:
         Stopped: A signal or a stop file ended the run. Call `train` again to resume it.
         ConfigError: A key is missing, unknown or wrong.
-        Conflict: The directory belongs to another config or script.
+        Conflict: The directory belongs to another config, or, unfinished, to another script. A finished one is only
+            reported as such, with the difference.
 
     Example:
         >>> run = samovar.train("model.py", table, targets=["clicked"], model_dir="models/click", epoch_count=2)
