@@ -22,17 +22,30 @@ EVALUATE = {"next_hour": {"keys": ["hit"], "shifts": [1]}}
 
 CONFIG = {
     "model_dir": "m",
-    "train_data": {"table": "table"},
-    "targets": ["clicked"],
+    "train_data": {"table": "table", "targets": ["clicked"], "epoch_count": 2},
+    "evaluation": {"eval_confs": [{"name": "valid", "table": "table", "keys": ["hit"], "targets": ["clicked"]}]},
+    "stopping": {"metric": "valid.auc", "patience": 3},
+    "init_from": {"model": "other", "match": {"a": "b"}, "drop": ["c"], "optimizers": ["top"]},
+    "pretrained": {"embedding.user": "vectors.parquet"},
     "model": {"dim": 4, "layers": [{"width": 8}]},
 }
 RECIPE = {
     "source": "rows.csv",
     "result": "brewed",
     "batch_size": 4,
-    "columns": {"user": "id", "clicked": "number", "hit": "key"},
+    "columns": {"user": "id", "clicked": {"number": {"scale": "standard"}}, "hit": "key"},
+    "crosses": [["user", "clicked"]],
+    "where": "user >= 0",
+    "missing": {"user": "drop"},
 }
-EXPERIMENT = {"base": {"lr": 1, "dim": 2}, "command": "run", "script": "numbers.py", "grid": {"lr": [1, 2]}}
+EXPERIMENT = {
+    "base": {"lr": 1, "dim": 2},
+    "kind": "run",
+    "script": "numbers.py",
+    "grid": {"lr": [1, 2]},
+    "random": {"count": 2, "values": {"lr": {"log_uniform": [0.1, 1.0]}, "dim": {"int": [2, 9]}}},
+    "metrics": ["loss"],
+}
 
 
 def make_corpus(folder: Path) -> None:

@@ -14,7 +14,7 @@ from samovar.tables.cell import Compression
 from samovar.tables.schema import parse_type
 from samovar.training.schema import load_config
 
-_CONDITIONS = ("lr>0.1", "state=finished", "name~*/click_*", "model.lr<=1e-3", "loss != 3", 'tag="a b"', "auc>=0.5")
+_CONDITIONS = ("lr>0.1", "state=finished", "name~*/click_*", "model.lr<=1e-3", "loss != 3", 'kind="a b"', "auc>=0.5")
 
 
 def _list(**options: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from samovar.native import hash_bytes
 
 Json = Any
-_LIMIT = 10**9
+_LIMIT = 10**8
 
 VALUES: tuple[Json, ...] = (
     None, True, False, 0, -1, 1, 2, 3, 4, 10**9, 2**31, 2**32, 2**63, 2**64, -(2**63), 10**18, 10**400, 0.5, 1e308,
@@ -106,7 +106,7 @@ def mutate_file(path: Path, chance: random.Random) -> None:
     if path.suffix == ".db":
         _mutate_database(path, chance)
         return
-    data = path.read_bytes()
+    data = _read(path)
     if path.suffix == ".safetensors" and how < 0.6:
         size = int.from_bytes(data[:8], "little")
         header = dump(mutate_json(json.loads(data[8 : 8 + size]), chance))
@@ -152,7 +152,7 @@ def _replace_file(path: Path, chance: random.Random) -> None:
 
 def _mutate_database(path: Path, chance: random.Random) -> None:
     if chance.random() < 0.2:
-        path.write_bytes(mutate_bytes(path.read_bytes(), chance))
+        path.write_bytes(mutate_bytes(_read(path), chance))
         return
     with closing(sqlite3.connect(path)) as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -168,12 +168,12 @@ def repair(directory: Path) -> None:
     """Make the checksums of a result right, from the files up to the attributes, as far as its records can be read."""
     with suppress(Exception):
         newest = max(path for path in (directory / ".samovar/attributes").glob("@*") if _is_readable(path))
-        values = json.loads(newest.read_bytes().partition(b"\n")[2])
+        values = json.loads(_read(newest).partition(b"\n")[2])
         for snapshot in values.get("snapshots", []):
             path = directory / "snapshot" / snapshot["name"] / "manifest.json"
-            manifest = json.loads(path.read_bytes())
+            manifest = json.loads(_read(path))
             for path_of_list in manifest["sealed"]:
-                listed = json.loads((directory / path_of_list).read_bytes())
+                listed = json.loads(_read(directory / path_of_list))
                 _update(directory, listed)
                 (directory / path_of_list).write_bytes(dump(listed))
             for records in (manifest["files"], manifest["sealed"], manifest["artifacts"]):
@@ -181,13 +181,13 @@ def repair(directory: Path) -> None:
             path.write_bytes(dump(manifest))
             snapshot["manifest"] = record_of(path)
         for manifest_path in filter(_is_readable, sorted(directory.glob("manifest/*.json"))):
-            manifest = json.loads(manifest_path.read_bytes())
+            manifest = json.loads(_read(manifest_path))
             folder = directory / "segments" / manifest_path.stem
             for entry in manifest["segment"]["files"]:
                 _update_segment(folder / Path(entry["path"]).name, entry, len(manifest["schema"]["columns"]))
             manifest_path.write_bytes(dump(manifest))
         if "finished" in values:
-            inventory = json.loads((directory / "inventory.json").read_bytes())
+            inventory = json.loads(_read(directory / "inventory.json"))
             _update(directory, inventory)
             (directory / "inventory.json").write_bytes(dump(inventory))
             values["finished"]["inventory"] = record_of(directory / "inventory.json")
@@ -199,23 +199,28 @@ def _is_readable(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and path.stat().st_size < _LIMIT
 
 
+def _read(path: Path) -> bytes:
+    if not _is_readable(path):
+        raise OSError(f"{path} is not a plain file, or too large")
+    return path.read_bytes()
+
+
 def _update(directory: Path, records: dict[str, Json]) -> None:
     for path in records:
         with suppress(OSError, ValueError):
-            if _is_readable(directory / path):
-                records[path] = record_of(directory / path)
+            records[path] = record_of(directory / path)
 
 
 def _update_segment(path: Path, entry: dict[str, Json], num_columns: int) -> None:
     with suppress(OSError, ValueError):
-        data = path.read_bytes()
+        data = _read(path)
         size = entry["num_rows"] * (16 + 16 * num_columns)
         index = data[entry["index_at"] : entry["index_at"] + size]
         entry.update(size=len(data), checksum=f"{hash_bytes(data):016x}", index_checksum=f"{hash_bytes(index):016x}")
 
 
 def record_of(path: Path) -> dict[str, Json]:
-    data = path.read_bytes()
+    data = _read(path)
     return {"size": len(data), "checksum": f"{hash_bytes(data):016x}"}
 
 

@@ -52,8 +52,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "list.sha256": ("checksum other --no-cache --against list.sha256",),
     "config.json": ("diff config.json other", "tree config.json other", "chain config.json"),
     "recipe.json": ("brew recipe.json --out brewed", "chain recipe.json"),
-    "experiment.json": ("experiment experiment.json --help", "diff experiment.json other"),
+    "experiment.json": ("diff experiment.json other", "tree experiment.json other"),
 }  # fmt: skip
+_MAY_FAIL = ("audit unfinished",)
+"""Commands whose answer about what is not damaged is no, too."""
 _CASES_PER_RUN = 10_000_000
 _WEIGHTS = {"table": 4, "model": 4, "unfinished": 4}
 
@@ -66,6 +68,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int)
+    parser.add_argument("--undamaged", action="store_true", help="check that commands take what is not damaged")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="samovar-fuzz-", dir=_fast_folder()) as place:
         corpus = Path(place) / "corpus"
@@ -74,6 +77,8 @@ def main() -> int:
         tempfile.tempdir = place
         problem = _in_child(lambda: make_corpus(corpus), 300, None)
         assert problem is None, problem
+        if options.undamaged:
+            return check_undamaged(corpus)
         if options.case is not None:
             again = run_case(corpus, Path(place) / "case", options.case)
             print(again or "passed")
@@ -99,6 +104,32 @@ def fuzz(corpus: Path, place: Path, seed: int, seconds: float, max_cases: int) -
         number += 1
     print(json.dumps({"cases": number - first, "failures": sum(problems.values()), "distinct": len(problems)}))
     return int(bool(problems))
+
+
+def check_undamaged(corpus: Path) -> int:
+    """A command or an input that is refused as it is would hide what its damage does."""
+    problems = []
+    for kind, commands in COMMANDS.items():
+        for command in commands:
+            problem = _in_child(lambda: _succeed(corpus, command.format(kind).split()), CASE_SECONDS, CASE_BYTES)  # noqa: B023  # called at once
+            problems += [f"{command}: {problem}"] if problem else []
+    for name, (seeds, read) in INPUTS.items():
+        for seed in seeds:
+            problem = _in_child(lambda: _take(corpus, read, seed), CASE_SECONDS, CASE_BYTES)  # noqa: B023  # the same
+            problems += [f"{name} {seed!r:.100}: {problem}"] if problem else []
+    print("\n".join(problems))
+    return int(bool(problems))
+
+
+def _succeed(place: Path, words: list[str]) -> None:
+    os.chdir(place)
+    if run_command(words) not in (None, 0) and " ".join(words) not in _MAY_FAIL:
+        raise AssertionError("it was refused")
+
+
+def _take(place: Path, read: Callable[[Any], object], seed: Any) -> None:
+    os.chdir(place)
+    read(seed)
 
 
 def run_case(corpus: Path, place: Path, number: int) -> str | None:
@@ -153,8 +184,8 @@ def _run_commands(place: Path, kind: str, commands: list[str]) -> None:
         run_command(command.format(kind).split())
 
 
-def run_command(words: list[str]) -> None:
-    """Run a command as the program does; raise whatever would be printed as a traceback."""
+def run_command(words: list[str]) -> object:
+    """Run a command as the program does, and return its exit code; raise whatever would be printed as a traceback."""
     from samovar.cli import main as samovar
 
     sys.argv = ["samovar", *words]
@@ -163,9 +194,11 @@ def run_command(words: list[str]) -> None:
     except SystemExit as end:
         if end.code not in (None, 0, 1, 2):
             raise AssertionError(f"{' '.join(words)}: exit code {end.code}") from end
+        return end.code
     except BaseException as error:
         error.add_note(f"samovar {' '.join(words)}")
         raise
+    return None
 
 
 def _try_input(name: str, chance: random.Random, place: Path) -> None:

@@ -135,6 +135,9 @@ TESTS = {
     8: "queue/test_jobs.py:test_a_task_is_what_a_user_would_type",
     9: "store/test_local.py:test_setting_the_time_of_day_replaces_no_living_holder_on_the_same_machine",
     10: "results/test_open_result.py:test_what_a_replaced_process_left_is_removed_by_the_next_one",
+    11: "results/test_open_result.py:test_damaged_predictions_are_found_when_the_run_resumes",
+    12: "fuzz/test_hostile.py:share_sources",
+    13: "config/test_records.py:test_any_bytes_are_a_record_or_damage",
     14: "queue/test_addresses.py:test_a_password_in_an_address_is_never_shown",
     15: "store/test_mapped_file.py:test_a_table_that_is_cut_while_it_is_read_is_named",
     16: "tables/test_cell.py:test_distinct_ids_that_are_not_distinct_are_refused",
@@ -144,5 +147,6 @@ TESTS = {
     20: "queue/test_worker.py:test_a_job_whose_directory_another_process_has_just_left_is_not_failed",
     21: "sweep/test_code.py:test_code_that_changed_is_refused_if_a_part_is_missing",
     22: "scoring/test_predictions.py:test_keys_come_out_in_their_types_and_targets_as_rows",
+    23: "cli/test_mistakes.py:test_a_mistake_on_the_command_line_is_answered_by_one_sentence",
 }
 """By the number of the defect: the file and the test that tries it, if not only here."""

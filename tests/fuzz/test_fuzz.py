@@ -22,6 +22,10 @@ def test_damaged_files_and_inputs_give_clear_errors() -> None:
     fuzz(60, 0, "--cases", "400")
 
 
+def test_what_is_not_damaged_is_taken() -> None:
+    fuzz(0, 0, "--undamaged")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(LONG_SECONDS + 600)
 def test_an_hour_of_damage_gives_clear_errors() -> None:

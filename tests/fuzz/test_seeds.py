@@ -11,7 +11,7 @@ from tests.fuzz.seeds import SEEDS, TESTS
 from tests.orphans import ending_with_me
 
 ROOT = Path(__file__).parents[2]
-DEFECTS = range(1, 23)
+DEFECTS = range(1, 24)
 CHILD = """
 import os, sys, time
 from tests.fuzz.run import _in_child
