@@ -1,10 +1,13 @@
-"""A target among the features is refused, unless the config allows it."""
+"""A target among the features is refused, unless the config allows it; one that may be missing is pointed out."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.training.rows import COLUMNS, SCRIPT, make_frame
 from tests.training.toys import OFFLINE, ONLINE, changed, make_hours, make_toy, run, run_well, write_table
+
+import samovar
 
 FEATURES = ["ad", "price", "clicked"]
 
@@ -42,3 +45,11 @@ def test_an_evaluation_by_a_feature_is_refused_but_weights_may_be_features(folde
     ended = run(make_toy(folder, OFFLINE, weighted))
     assert "'price' is a target and a feature" in ended.output
     run_well(make_toy(folder, OFFLINE, entry(weights="clicked", features=["ad", "price", "clicked"], targets=[])))
+
+
+def test_targets_that_may_be_missing_are_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "model.py").write_text(SCRIPT)
+    columns = {**COLUMNS, "clicked": {"number": {"missing": "indicator"}}}
+    table = samovar.brew(make_frame(), tmp_path / "table", time="time", columns=columns, progress=False)
+    samovar.train(tmp_path / "model.py", table, targets=["clicked"], model_dir=tmp_path / "model", num_threads=1)
+    assert "rows without the target 'clicked' are trained as 0" in caplog.text

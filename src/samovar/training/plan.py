@@ -3,7 +3,7 @@
 config ─▶ open_training_data: tables, hours ─▶ build(params) ─▶ plan_loop: URIs, evaluation jobs
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from samovar.callbacks.evaluation import EvaluationJob
@@ -98,7 +98,8 @@ def plan_loop(data: TrainingData, learner: Learner, wait: Callable[[], None]) ->
         plan = _plan_epochs(data.config, train, evaluations, learner)
     else:
         plan = _plan_hours(data, data.config, train, evaluations, learner, wait)
-    return replace(plan, watched=find_watched(data.config, learner, data.train.period))
+    notes = [*plan.notes, *_note_missing_targets(train)]
+    return replace(plan, notes=notes, watched=find_watched(data.config, learner, data.train.period))
 
 
 def is_following(config: Config) -> bool:
@@ -159,6 +160,15 @@ def _refuse_leaks(source: DataSource, weights: str | None = None) -> None:
             f"{source.section}: {leaks[0]!r} is a target and a feature, so the model would read the answer. Remove it "
             "from the features, or set train_data.allow_targets_as_features to true"
         )
+
+
+def _note_missing_targets(train: DataSource) -> Iterator[str]:
+    for name in train.targets:
+        if (train.column(name).converter or {}).get("missing") == "indicator":
+            yield (
+                f"rows without the target {name!r} are trained as 0, because {train.name} has an indicator for it. To "
+                f'leave them out, brew with "missing": {{"{name}": "drop"}}'
+            )
 
 
 def _make_job(
