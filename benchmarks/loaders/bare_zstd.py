@@ -36,7 +36,7 @@ def find_frames(table: Table) -> list[Frames]:
     for entry in table.manifests[-1].segment.files:
         cells = TableFile(table.store, entry, len(table.columns)).cells
         content = bytes(table.store.map(entry.path))
-        for first in range(0, entry.num_rows, ROWS_PER_CALL):
+        for first in range(0, entry.num_minibatches, ROWS_PER_CALL):
             rows = cells[first : first + ROWS_PER_CALL].ravel()
             found.append(_pack([content[cell["offset"] : cell["offset"] + cell["size"]] for cell in rows]))
     return found

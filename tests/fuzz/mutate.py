@@ -214,7 +214,7 @@ def _update(directory: Path, records: dict[str, Json]) -> None:
 def _update_segment(path: Path, entry: dict[str, Json], num_columns: int) -> None:
     with suppress(OSError, ValueError):
         data = _read(path)
-        size = entry["num_rows"] * (16 + 16 * num_columns)
+        size = entry["num_minibatches"] * (16 + 16 * num_columns)
         index = data[entry["index_at"] : entry["index_at"] + size]
         entry.update(size=len(data), checksum=f"{hash_bytes(data):016x}", index_checksum=f"{hash_bytes(index):016x}")
 

@@ -87,7 +87,7 @@ class Files:
 
     def place_of(self, minibatch: int, column: int) -> int:
         """Where the entry of a cell is."""
-        rows, columns = int(self.entry["num_rows"]), len(SCHEMA.columns)
+        rows, columns = int(self.entry["num_minibatches"]), len(SCHEMA.columns)
         at = rows * MINIBATCH_INDEX.itemsize + (minibatch * columns + column) * CELL_INDEX.itemsize
         return int(self.entry["index_at"]) + at
 
@@ -105,7 +105,7 @@ class Files:
         self.data[offset + 48 : offset + 56] = hash_bytes(payload, hash_bytes(bytes(head))).to_bytes(8, "little")
 
     def sign_index(self) -> None:
-        start, rows = self.entry["index_at"], self.entry["num_rows"]
+        start, rows = self.entry["index_at"], self.entry["num_minibatches"]
         size = rows * (MINIBATCH_INDEX.itemsize + len(SCHEMA.columns) * CELL_INDEX.itemsize)
         self.entry["index_checksum"] = f"{hash_bytes(bytes(self.data[start : start + size])):016x}"
         self.entry["checksum"] = f"{hash_bytes(bytes(self.data)):016x}"
@@ -133,7 +133,7 @@ def make_table(compression: str) -> Files:
 def change(files: Files, chance: Random) -> None:
     """One to three changes; most leave every checksum right, and the index in agreement with the header."""
     for _ in range(chance.randint(1, 3)):
-        rows = files.entry["num_rows"]
+        rows = files.entry["num_minibatches"]
         at = files.place_of(chance.randrange(3), chance.randrange(len(SCHEMA.columns)))
         if rows != 3 or at + CELL_INDEX.itemsize > len(files.data):
             break
@@ -194,7 +194,7 @@ def _cut(files: Files, chance: Random, at: int) -> None:
     if what == 0:
         del files.data[chance.randrange(len(files.data)) :]
     elif what == 1:
-        files.entry["num_rows"] = chance.choice((0, 1, 2, 4, 100, 2**31, 2**40))
+        files.entry["num_minibatches"] = chance.choice((0, 1, 2, 4, 100, 2**31, 2**40))
     else:
         files.entry["index_at"] = chance.choice((0, 1, 8, len(files.data), len(files.data) - 8, 2**40))
     if chance.random() < 0.7:

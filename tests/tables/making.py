@@ -58,10 +58,15 @@ def add_version(
 ) -> Table:
     """Write a table, or append to it."""
     earlier = list(open_table(store).manifests) if store.attributes().version else []
-    first_row = open_table(store).num_minibatches if earlier else 0
+    first_minibatch = open_table(store).num_minibatches if earlier else 0
     version = len(earlier) + 1
     segment = write_segment(
-        store, schema, minibatches, number=version, first_row=first_row, compression=Compression.parse(compression)
+        store,
+        schema,
+        minibatches,
+        number=version,
+        first_minibatch=first_minibatch,
+        compression=Compression.parse(compression),
     )
     with take_lease(store) as lease:
         commit_manifest(store, lease.commit, Manifest(version, "a table", schema, compression, segment))

@@ -240,7 +240,7 @@ def test_many_files_are_one_table(store: Store, monkeypatch: pytest.MonkeyPatch)
     )  # _hour and _num_examples too
     monkeypatch.setattr(table_writer, "MINIBATCHES_PER_GROUP", 3)
     table = make_table(store, 20)
-    assert [entry.num_rows for entry in table.manifests[0].segment.files] == [6, 6, 6, 2]
+    assert [entry.num_minibatches for entry in table.manifests[0].segment.files] == [6, 6, 6, 2]
     assert [record.number for record in table.read(start=4, stop=15)] == list(range(4, 15))
 
 

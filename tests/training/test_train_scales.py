@@ -99,11 +99,12 @@ def test_a_model_continues_only_on_numbers_that_the_same_statistics_scaled(tmp_p
     (tmp_path / "model.py").write_text(SCRIPT)
     keys: dict[str, Any] = {"time": "time", "columns": {**COLUMNS, "price": {"number": {"scale": "standard"}}}}
     dear = make_prices().assign(price=lambda frame: 3 * frame["price"])
-    for name, frame, more in (
+    tables: list[tuple[str, pd.DataFrame, dict[str, Any]]] = [
         ("first", make_prices(), {}),
         ("other", dear, {}),
         ("same", dear, {"statistics": str(tmp_path / "first")}),
-    ):
+    ]
+    for name, frame, more in tables:
         samovar.brew(frame, tmp_path / name, **keys, **more, batch_size=50, progress=False)
 
     def train(table: str, out: str, **more: Any) -> samovar.training.ModelDirectory:

@@ -132,11 +132,16 @@ def write_table(
     """Write a table, or add a version to an existing one."""
     store = LocalStore(path)
     before = open_table(store) if store.attributes().values.get("versions") else None
-    version, first_row = (before.version + 1, before.num_minibatches) if before else (1, 0)
+    version, first_minibatch = (before.version + 1, before.num_minibatches) if before else (1, 0)
     with begin(ResultDirectory(store), ResultPlan("table", {"id": table_id}), heartbeat_seconds=None) as result:
         result.restore()
         segment = write_segment(
-            store, schema, minibatches, number=version, first_row=first_row, compression=Compression.parse(compression)
+            store,
+            schema,
+            minibatches,
+            number=version,
+            first_minibatch=first_minibatch,
+            compression=Compression.parse(compression),
         )
         manifest = Manifest(version, table_id, schema, compression, segment, complete_until)
         commit_manifest(store, result.commit, manifest)

@@ -267,9 +267,9 @@ class _NextVersion:
         return len(self.before) + 1
 
     @property
-    def first_row(self) -> int:
+    def first_minibatch(self) -> int:
         last = self.before[-1].segment if self.before else None
-        return last.first_row + last.num_rows if last else 0
+        return last.first_minibatch + last.num_minibatches if last else 0
 
     @property
     def start(self) -> int | None:
@@ -321,7 +321,7 @@ class _NextVersion:
                 f"{show_hour(self.start)} already"
             )
         last = self.before[-1]
-        segment = Segment(self.number, self.first_row, 0, 0, (), (), {}, self.epoch)
+        segment = Segment(self.number, self.first_minibatch, 0, 0, (), (), {}, self.epoch)
         return self.manifest(last.schema, last.compression, segment)
 
 
@@ -338,12 +338,12 @@ def _write_version(
             schema,
             minibatches,
             number=version.number,
-            first_row=version.first_row,
+            first_minibatch=version.first_minibatch,
             compression=Compression.parse(plan.compression),
             epoch=version.epoch,
             fence=result.check,
         )
-    if segment.num_rows > 0:
+    if segment.num_minibatches > 0:
         manifest = version.manifest(schema, plan.compression, segment)
     elif version.can_be_empty:
         manifest = version.manifest_without_rows(store.name)

@@ -153,6 +153,6 @@ class _Hours:
     @classmethod
     def of(cls, table: Table) -> "_Hours":
         entries = [each for manifest in table.manifests for each in manifest.segment.hours]
-        columns = [(each.hour, each.first_row, each.num_rows, each.num_examples) for each in entries]
+        columns = [(each.hour, each.first_minibatch, each.num_minibatches, each.num_examples) for each in entries]
         hour, first, num_minibatches, num_rows = np.array(columns, np.int64).reshape(-1, 4).T
         return cls(hour, first, num_minibatches, num_rows, np.cumsum(num_rows) - num_rows)

@@ -52,7 +52,7 @@ class TableFile:
     @cached_property
     def minibatches(self) -> NDArray[np.void]:
         """[minibatches] of (hour, number of examples)."""
-        minibatches = np.frombuffer(self._index, MINIBATCH_INDEX, self.entry.num_rows)
+        minibatches = np.frombuffer(self._index, MINIBATCH_INDEX, self.entry.num_minibatches)
         counts, hours = minibatches["num_examples"], minibatches["hour"]
         is_large = counts > MAX_MINIBATCH_EXAMPLES
         if is_large.any():
@@ -68,8 +68,10 @@ class TableFile:
     @cached_property
     def cells(self) -> NDArray[np.void]:
         """[minibatches, columns] of (offset, size, size in memory), all within the file and its limits."""
-        skipped = self.entry.num_rows * MINIBATCH_INDEX.itemsize
-        cells = np.frombuffer(self._index, CELL_INDEX, offset=skipped).reshape(self.entry.num_rows, self._num_columns)
+        skipped = self.entry.num_minibatches * MINIBATCH_INDEX.itemsize
+        cells = np.frombuffer(self._index, CELL_INDEX, offset=skipped).reshape(
+            self.entry.num_minibatches, self._num_columns
+        )
         offset, size, end = cells["offset"], cells["size"], np.uint64(self.entry.index_at)
         is_outside = (offset > end) | (size > end - np.minimum(offset, end))
         if is_outside.any():
@@ -87,11 +89,11 @@ class TableFile:
     @cached_property
     def _index(self) -> bytes:
         self._check_size()
-        size = self.entry.num_rows * (MINIBATCH_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
+        size = self.entry.num_minibatches * (MINIBATCH_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
         if self.entry.index_at + size > self.entry.size:
             raise CorruptData(
-                f"{self.name}: the manifest says that the index of its {self.entry.num_rows:,} minibatches is outside "
-                "the file. Restore the manifest from a copy, or brew the table again"
+                f"{self.name}: the manifest says that the index of its {self.entry.num_minibatches:,} minibatches is "
+                "outside the file. Restore the manifest from a copy, or brew the table again"
             )
         data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
         if len(data) != size or f"{hash_bytes(data):016x}" != self.entry.index_checksum:

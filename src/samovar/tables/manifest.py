@@ -33,8 +33,7 @@ SEGMENTS = "segments"
 TABLE_ROOTS = (MANIFESTS, SEGMENTS)
 _LEFTOVER = re.compile(rf"((?:{MANIFESTS}|{SEGMENTS})/\d{{6,}}\.e(\d+))[./].+", re.ASCII)
 
-# The fields of the next three classes are JSON keys on disk. There `row` means a row of the Parquet file, that is, one
-# minibatch.
+# The fields of the next three classes are JSON keys on disk.
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class FileEntry:
     """With the epoch, where the file is; a manifest has it without."""
     size: Size
     checksum: Checksum
-    num_rows: Count
+    num_minibatches: Count
     index_at: Size
     index_checksum: Checksum
 
@@ -55,8 +54,8 @@ class HourEntry:
     """The minibatches of one hour; an offline table has one entry, with hour None."""
 
     hour: Hour | None
-    first_row: Count
-    num_rows: Count
+    first_minibatch: Count
+    num_minibatches: Count
     num_examples: Count
 
 
@@ -65,8 +64,8 @@ class Segment:
     """The minibatches that one version adds."""
 
     number: Count
-    first_row: Count
-    num_rows: Count
+    first_minibatch: Count
+    num_minibatches: Count
     num_examples: Count
     files: tuple[FileEntry, ...]
     hours: tuple[HourEntry, ...]
@@ -87,16 +86,17 @@ class Segment:
         for file in self.files:
             if not file.path.startswith(folder):
                 return f"its file {file.path} is not in {folder}"
-        rows = {sum(entry.num_rows for entry in self.files), sum(entry.num_rows for entry in self.hours)}
-        if rows != {self.num_rows}:
-            return f"its files and hours do not have its {self.num_rows} minibatches"
+        rows = {sum(entry.num_minibatches for entry in self.files), sum(entry.num_minibatches for entry in self.hours)}
+        if rows != {self.num_minibatches}:
+            return f"its files and hours do not have its {self.num_minibatches} minibatches"
         if sum(entry.num_examples for entry in self.hours) != self.num_examples:
             return f"its hours do not have its {self.num_examples} examples"
-        first = self.first_row
+        first = self.first_minibatch
         for entry in self.hours:
-            if entry.first_row != first or entry.num_examples < entry.num_rows:
-                return f"its hour {entry.hour} has {entry.num_examples} examples in minibatches from {entry.first_row}"
-            first += entry.num_rows
+            if entry.first_minibatch != first or entry.num_examples < entry.num_minibatches:
+                first = entry.first_minibatch
+                return f"its hour {entry.hour} has {entry.num_examples} examples in minibatches from {first}"
+            first += entry.num_minibatches
         return None
 
     def at_epoch(self, epoch: int) -> Self:
@@ -191,12 +191,12 @@ def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
     for number, epoch in enumerate(epochs[:newest], 1):
         manifest = _read(store, number, epoch)
         before = manifests[-1].segment if manifests else None
-        first = 0 if before is None else before.first_row + before.num_rows
+        first = 0 if before is None else before.first_minibatch + before.num_minibatches
         segment = manifest.segment
-        if (manifest.version, segment.number, segment.first_row) != (number, number, first):
+        if (manifest.version, segment.number, segment.first_minibatch) != (number, number, first):
             raise CorruptData(
                 f"{store.name}/{_path(number, epoch)}: says version {manifest.version} with segment {segment.number} "
-                f"from minibatch {segment.first_row} on, not {number} from {first} on. Restore it from a copy"
+                f"from minibatch {segment.first_minibatch} on, not {number} from {first} on. Restore it from a copy"
             )
         manifests.append(manifest)
     return manifests

@@ -152,7 +152,7 @@ class Table(RecordDataset):
     def num_minibatches(self) -> int:
         """How many minibatches there are."""
         last = self._manifests[-1].segment
-        return last.first_row + last.num_rows
+        return last.first_minibatch + last.num_minibatches
 
     @property
     def num_examples(self) -> int:
@@ -185,8 +185,8 @@ class Table(RecordDataset):
         offline table are under None."""
         numbers: dict[int | None, range] = {}
         for entry in self._hour_entries():
-            start = numbers[entry.hour].start if entry.hour in numbers else entry.first_row
-            numbers[entry.hour] = range(start, entry.first_row + entry.num_rows)
+            start = numbers[entry.hour].start if entry.hour in numbers else entry.first_minibatch
+            numbers[entry.hour] = range(start, entry.first_minibatch + entry.num_minibatches)
         return numbers
 
     def file_of(self, minibatch: int) -> str:
@@ -194,7 +194,7 @@ class Table(RecordDataset):
         last = 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
-                last += entry.num_rows
+                last += entry.num_minibatches
                 if minibatch < last:
                     return entry.path
         raise self._no_minibatch(minibatch)
@@ -354,11 +354,11 @@ class Table(RecordDataset):
         before = 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
-                first, last = max(start - before, 0), min(stop - before, entry.num_rows)
+                first, last = max(start - before, 0), min(stop - before, entry.num_minibatches)
                 if first < last:
                     contents = self._contents(manifest, self._file(manifest, entry), before, numbers)
                     yield from contents.blocks(first, last, max_bytes)
-                before += entry.num_rows
+                before += entry.num_minibatches
 
     def _single_blocks(self, minibatches: Iterable[int], numbers: list[int]) -> Iterator[Block]:
         """One block per minibatch, in the order given; each file is opened once."""
@@ -367,7 +367,7 @@ class Table(RecordDataset):
             for entry in manifest.segment.files:
                 starts.append(count)
                 files.append((manifest, self._file(manifest, entry)))
-                count += entry.num_rows
+                count += entry.num_minibatches
         opened: dict[int, _FileContents] = {}
         for minibatch in minibatches:
             if not 0 <= minibatch < count:
@@ -387,7 +387,7 @@ class Table(RecordDataset):
         key, stamp = (file.entry.path, tuple(numbers)), file.stamp
         last_stamp, checked = self._checked.get(key, (None, None))
         if checked is None or stamp is None or stamp != last_stamp:
-            checked = np.zeros(file.entry.num_rows, np.bool_)
+            checked = np.zeros(file.entry.num_minibatches, np.bool_)
             self._checked[key] = stamp, checked
         return checked
 

@@ -48,7 +48,7 @@ def write_segment(
     minibatches: Iterable[Minibatch],
     *,
     number: int = 1,
-    first_row: int = 0,
+    first_minibatch: int = 0,
     compression: Compression = Compression(),
     threads: int = 2,
     epoch: int = 0,
@@ -61,7 +61,7 @@ def write_segment(
         schema: Its columns.
         minibatches: In the order in which they will be read.
         number: The segment's number, which is the version that adds it.
-        first_row: The number of minibatches in earlier segments.
+        first_minibatch: The number of minibatches in earlier segments.
         compression: The codec of the cells.
         threads: How many minibatches are encoded at the same time.
         epoch: The epoch of the lease that the version will be committed under. It is in the files' names, so that
@@ -80,7 +80,7 @@ def write_segment(
         >>> write_segment(MemoryStore(), schema, minibatches).num_examples
         2
     """
-    tally = _Tally(first_row)
+    tally = _Tally(first_minibatch)
     files: list[FileEntry] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
         encoded = _encode_all(schema, minibatches, compression, pool, ahead=2 * threads)
@@ -92,8 +92,8 @@ def write_segment(
             files.append(FileEntry(path, record.size, record.checksum, *placed))
     return Segment(
         number,
-        first_row,
-        tally.num_rows,
+        first_minibatch,
+        tally.num_minibatches,
         tally.num_examples,
         tuple(files),
         tuple(tally.hours),
@@ -106,20 +106,20 @@ def write_segment(
 class _Tally:
     """Counts of the minibatches written so far."""
 
-    first_row: int
-    num_rows: int = 0
+    first_minibatch: int
+    num_minibatches: int = 0
     num_examples: int = 0
     hours: list[HourEntry] = field(default_factory=list)
     column_bytes: Counter[str] = field(default_factory=Counter)
 
     def add(self, minibatch: EncodedMinibatch, names: list[str]) -> None:
         if not self.hours or self.hours[-1].hour != minibatch.hour:
-            self.hours.append(HourEntry(minibatch.hour, self.first_row + self.num_rows, 0, 0))
+            self.hours.append(HourEntry(minibatch.hour, self.first_minibatch + self.num_minibatches, 0, 0))
         last = self.hours[-1]
         self.hours[-1] = HourEntry(
-            last.hour, last.first_row, last.num_rows + 1, last.num_examples + minibatch.num_examples
+            last.hour, last.first_minibatch, last.num_minibatches + 1, last.num_examples + minibatch.num_examples
         )
-        self.num_rows += 1
+        self.num_minibatches += 1
         self.num_examples += minibatch.num_examples
         for name, cell in zip(names, minibatch.cells, strict=True):
             self.column_bytes[name] += len(cell)

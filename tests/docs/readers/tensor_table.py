@@ -46,17 +46,21 @@ def read_table(directory: Path) -> Iterator[Row]:
 
 
 def _check_segment(segment: dict[str, Any]) -> None:
-    row = segment["first_row"]
+    row = segment["first_minibatch"]
     for hour in segment["hours"]:
-        assert hour["first_row"] == row
-        row += hour["num_rows"]
-    assert row - segment["first_row"] == segment["num_rows"] == sum(file["num_rows"] for file in segment["files"])
+        assert hour["first_minibatch"] == row
+        row += hour["num_minibatches"]
+    assert (
+        row - segment["first_minibatch"]
+        == segment["num_minibatches"]
+        == sum(file["num_minibatches"] for file in segment["files"])
+    )
 
 
 def _read_file(data: bytes, file: dict[str, Any], columns: dict[str, str]) -> Iterator[Row]:
     assert (len(data), xxhash.xxh64(data).hexdigest()) == (file["size"], file["checksum"])
-    num_rows, begin = file["num_rows"], file["index_at"]
-    heads_size, cells_size = 16 * num_rows, 16 * num_rows * len(columns)
+    num_minibatches, begin = file["num_minibatches"], file["index_at"]
+    heads_size, cells_size = 16 * num_minibatches, 16 * num_minibatches * len(columns)
     index = data[begin : begin + heads_size + cells_size]
     assert xxhash.xxh64(index).hexdigest() == file["index_checksum"]
     heads = list(struct.iter_unpack("<qQ", index[:heads_size]))
