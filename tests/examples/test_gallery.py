@@ -116,4 +116,4 @@ def test_the_gallery_learns_the_data_itself(tmp_path: Path) -> None:
     for name in gallery.EXAMPLES:
         scores = json.loads((tmp_path / name / "scores.json").read_text())["scores"]
         assert f"| {name} | " in page.read_text()
-        assert scores[gallery.SAMOVAR] < 1.02 * min(scores["constant"], scores["linear"]), name
+        assert scores[gallery.SAMOVAR] < 1.05 * min(scores["constant"], scores["linear"]), name
