@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
 NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 
-.PHONY: FORCE demo test docs setup check bench learning long dist stub native-test clean
+.PHONY: FORCE demo test docs setup check bench learning gallery long dist stub native-test clean
 
 demo: $(VENV)/product
 	$(BIN)/python examples/click_model/demo.py
@@ -59,7 +59,7 @@ bench: setup build/peers/installed
 	  --readme benchmarks/README.md --figures docs/growth
 	$(BIN)/python -m docs.pictures.speed  # the bar chart of the README
 
-# Peers and data of `make learning`. Of scikit-multiflow only the data is used, so its wheel may be for an old Python.
+# Peers and data of `make learning` and `make gallery`. Of scikit-multiflow only the data is used, so its wheel may be for an old Python.
 build/learning/installed: benchmarks/learning/peers.txt benchmarks/learning/data.txt $(VENV)/packages
 	rm -rf $(@D)
 	$(PIP) install --target $(@D) --no-deps -r benchmarks/learning/peers.txt
@@ -73,13 +73,18 @@ learning: setup build/learning/installed
 	PYTHONPATH=build/learning $(BIN)/python -m benchmarks.learning $(ONLY) --page docs/how_good.md
 	$(BIN)/python -m docs.pictures.learning
 
+# Real data of examples/gallery beside scikit-learn, and the table of its page. `make gallery ONLY="adult sales"` runs only
+# these and shows their rows.
+gallery: setup build/learning/installed
+	PYTHONPATH=build/learning $(BIN)/python -m examples.gallery.run $(or $(ONLY),--page examples/gallery/README.md)
+
 # Trackers of the examples; beside the environment too, because they bring a hundred other packages.
 build/trackers/installed: examples/trackers/requirements.txt $(VENV)/packages
 	rm -rf $(@D)
 	$(PIP) install --target $(@D) -c constraints.txt -r examples/trackers/requirements.txt
 	touch $@
 
-long: setup build/trackers/installed
+long: setup build/trackers/installed build/learning/installed
 	$(BIN)/python -m pytest -m long
 
 # An sdist, and a wheel built from it; `make long` installs the wheel elsewhere and tests it there.

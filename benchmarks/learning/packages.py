@@ -14,5 +14,5 @@ def find_file(package: str, path: str) -> Path:
     """
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise BadInput(f"the package {package} is not installed: `make learning` installs it into build/learning")
+        raise BadInput(f"the package {package} is not installed: `make build/learning/installed` installs it")
     return Path(found.submodule_search_locations[0]) / path

@@ -38,6 +38,8 @@ def test_timestamps_dates_and_texts_are_utc_unless_a_zone_is_given() -> None:
     assert seconds(texts, pa.string()) == [NOON, NOON, None, NOON, NOON]
     assert seconds(["2021-01-01", "2021-01-01 15:00+03"], pa.string()) == [NOON - 12 * 3600, NOON]
     assert seconds(["2021-01-01"], pa.string(), timezone="Europe/Moscow") == [NOON - 15 * 3600]
+    nanoseconds = ["2021-01-01 12:00:00.999999999", "2021-01-01T15:00:00.292764360+03:00"]
+    assert seconds(nanoseconds, pa.string()) == [NOON, NOON]
     shifted = [NOON - 10800, NOON - 10800, None, NOON, NOON]
     assert seconds(texts, pa.string(), timezone="Europe/Moscow") == shifted
 

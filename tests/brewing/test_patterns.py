@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 import samovar
 from samovar.brewing import infer_converters
@@ -84,6 +85,36 @@ def test_patterns_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         brew(source, tmp_path, **keys)
+    assert not (tmp_path / "table" / "status.json").exists()
+
+
+def test_columns_of_patterns_can_be_crossed_and_have_rates(source: Any, tmp_path: Path) -> None:
+    """A cross or a rate names columns in full, which takes them from no pattern."""
+    columns = {"t": "time", "word_*": "hash", "feat_*": "number"}
+    rates = [{"of": "feat_b", "by": ["word_a"], "window": "2h", "known_after": "1h", "name": "rate"}]
+    table = brew(source, tmp_path, columns=columns, crosses=[["word_a", "word_b"]], rates=rates)
+    assert roles_of(table) == {
+        "feat_b": "number", "feat_a": "number", "word_a": "hash", "word_b": "hash", "word_a_x_word_b": "cross",
+        "rate": "rate", "rate_count": "rate",
+    }  # fmt: skip
+    in_full = {"t": "time", "word_a": "hash", "word_b": "hash", "feat_b": "number", "feat_a": "number"}
+    named = samovar.brew(source, tmp_path / "named", columns=in_full, crosses=[["word_a", "word_b"]], rates=rates)
+    for one, other in zip(table.read(), named.read(), strict=True):
+        assert torch.equal(one["word_a_x_word_b"].data, other["word_a_x_word_b"].data)
+        assert torch.equal(one["rate"], other["rate"])
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"crosses": [["t", "word_*"]]},
+        {"rates": [{"of": "feat_a", "by": ["word_*"], "window": "2h", "known_after": "1h"}]},
+        {"rates": [{"of": "feat_*", "by": ["word_a"], "window": "2h", "known_after": "1h"}]},
+    ],
+)
+def test_crosses_and_rates_take_no_patterns(source: Any, tmp_path: Path, keys: dict[str, Any]) -> None:
+    with pytest.raises(UnknownColumn, match=r"no column '(word|feat)_\*'. Did you mean '(word|feat)_"):
+        brew(source, tmp_path, time="t", columns={"feat_a": "number"}, **keys)
     assert not (tmp_path / "table" / "status.json").exists()
 
 

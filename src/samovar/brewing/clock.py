@@ -23,6 +23,7 @@ _MILLISECONDS_FROM = 10**11  # as seconds the year 5138, as milliseconds March 1
 _END_OF_TIME = 253402300800  # the year 10000
 _ZONE = r"[T ]\d[\d:.]*[ ]?(Z|[+-]\d\d(:?\d\d)?)$"  # after a time: the end of a bare date looks like a zone
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
+_NANOSECONDS = r"(:\d\d\.\d{6})\d{1,3}"
 _SLASHES = r"^(\d{4})/(\d{2})/(\d{2})"  # the year first, so that day and month cannot be confused
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -199,6 +200,7 @@ class _BadTime(BadInput):
 def _parse_texts(times: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The times without a zone, and those with one; null elsewhere."""
     times = pc.replace_substring_regex(times, _SLASHES, r"\1-\2-\3")
+    times = pc.replace_substring_regex(times, _NANOSECONDS, r"\1")  # as pandas writes them; seconds are rounded down
     has_zone = pc.match_substring_regex(times, _ZONE)
     nothing = pa.scalar(None, times.type)
     naive = pc.if_else(has_zone, nothing, times).cast(pa.timestamp("us"))

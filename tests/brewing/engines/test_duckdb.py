@@ -7,8 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from samovar.brewing.engines.duckdb import DuckDBEngine
+from samovar.brewing.clock import Clock
+from samovar.brewing.engines.duckdb import DuckDBEngine, _Session
 from samovar.brewing.order import Order
+from samovar.brewing.progress import Progress
+from samovar.brewing.rates import Rate
 from samovar.brewing.sources import ROW
 from samovar.errors import StoreError
 from samovar.testing.engine import make_query
@@ -53,3 +56,16 @@ def test_a_limit_that_is_too_small_says_so(source: Path, tmp_path: Path) -> None
     query = make_query(source, Order(is_online=False, pivot="x0"))
     with pytest.raises(StoreError, match=r"(?s)rows.parquet: DuckDB ran out of memory.*; raise memory_limit"):
         list(engine.sorted(query))
+
+
+def test_rates_never_compare_every_row_with_every_time(tmp_path: Path) -> None:
+    """DuckDB cannot count the rows of a CSV file beforehand, and took them for few: minutes for 60,000 rows."""
+    (tmp_path / "rows.csv").write_text("time,ad,clicked\n1600000000,7,1\n1600086400,7,0\n")
+    rate = Rate("rate", "clicked", ("ad",), 86400, 3600, 10.0)
+    query = make_query(tmp_path / "rows.csv", Order(is_online=True), clock=Clock("time"), rates=(rate,))
+    connection = DuckDBEngine(30_000_000)._connect(str(tmp_path))
+    with connection:
+        found = connection.execute(f"EXPLAIN {_Session(connection, query, Progress()).sql()}").fetchall()
+    plan = str(found).lower().replace("_", " ")
+    assert plan.count("asof join") == 4
+    assert "loop join" not in plan

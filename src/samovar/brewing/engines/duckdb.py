@@ -75,6 +75,8 @@ class DuckDBEngine(Engine):
             }
         )
         connection.execute("SET disable_parquet_prefetching = true")  # it holds whole row groups in memory
+        # DuckDB takes rows that we read for few, and would compare each with every time that rates know.
+        connection.execute("SET asof_loop_join_threshold = 0")
         return connection
 
 
