@@ -105,23 +105,33 @@ _LIST = re.compile(r"(?:large_|fixed_size_)?list<[^:]+: (?P<item>.+?)(?: not nul
 _DECIMAL = re.compile(r"decimal(?P<bits>32|64|128|256)\((?P<precision>\d{1,2}), (?P<scale>-?\d{1,3})\)")
 _FIXED = re.compile(r"fixed_size_binary\[(?P<width>\d{1,9})\]")
 _ZONED = re.compile(r"timestamp\[(?P<unit>s|ms|us|ns), tz=(?P<zone>.+)\]")
+_MAX_TEXT = 1000
+_MAX_DEPTH = 8
+_MAX_WIDTH = 100_000_000
+"""Bytes of a key, as of a whole minibatch; Arrow counts bits in 32-bit integers."""
 
 
 def parse_type(text: str) -> pa.DataType:
     """The type that Arrow prints as `text`; string for a type that no raw column has."""
-    if found := _LIST.fullmatch(text):
-        return pa.list_(parse_type(found["item"]))
+    depth, item = 0, text if len(text) <= _MAX_TEXT else ""
+    while found := _LIST.fullmatch(item):
+        depth, item = depth + 1, found["item"]
     try:
-        return _parse_item(text)
+        kind = _parse_item(item)
     except ValueError:  # such as a decimal of more digits than there are
+        kind = pa.string()
+    if depth > _MAX_DEPTH:
         return pa.string()
+    for _ in range(depth):
+        kind = pa.list_(kind)
+    return kind
 
 
 def _parse_item(text: str) -> pa.DataType:
     if found := _DECIMAL.fullmatch(text):
         make = {"32": pa.decimal32, "64": pa.decimal64, "128": pa.decimal128, "256": pa.decimal256}[found["bits"]]
         return make(int(found["precision"]), int(found["scale"]))
-    if found := _FIXED.fullmatch(text):
+    if (found := _FIXED.fullmatch(text)) and int(found["width"]) <= _MAX_WIDTH:
         return pa.binary(int(found["width"]))
     if found := _ZONED.fullmatch(text):
         return pa.timestamp(found["unit"], found["zone"])
