@@ -1,5 +1,6 @@
 """Columns that brewing makes: missing values, crosses, times, scales and bins; the same from every engine."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from samovar.brewing.minibatches import make_minibatches
 from samovar.brewing.plan import find_recipe_sources, plan_recipe
 from samovar.brewing.progress import BrewCounts
 from samovar.brewing.sources import scan
-from samovar.errors import BadInput, ConfigError, Conflict, SamovarError
+from samovar.errors import BadInput, ConfigError, Conflict, CorruptData, SamovarError
 from samovar.native import hash_bytes
 from samovar.tables import Table
 from samovar.tables.schema import Ids
@@ -181,6 +182,36 @@ def test_a_live_table_keeps_the_numbers_that_it_began_with(tmp_path: Path) -> No
     live = samovar.brew(ROWS[ROWS.t >= MONDAY + 3600].assign(price=100.0), tmp_path / "live", allow_gap=True, **keys)
     assert live.schema.columns[0].converter == {"role": "standard", "mean": 4.0, "deviation": 1.0}
     assert [record["price"].tolist() for record in live.read()][-1] == [10.0]  # type: ignore[union-attr]  # a tensor
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"mean": "x"}, {"mean": 10**400}, {"mean": None}, {"mean": math.nan}, {"deviation": 0}, {"deviation": -1.0},
+        {"deviation": math.inf}, {"edges": "abc"}, {"edges": [[1]]}, {"edges": None}, {"edges": {}},
+        {"edges": [2.0, 1.0]}, {"edges": [1.0, 1.0]}, {"edges": [math.inf]}, {"edges": [0.5] * 65537},
+        {"bins": 10**9}, {"role": ["standard"]}, {"role": None},
+    ],
+)  # fmt: skip
+def test_statistics_of_a_table_that_a_stranger_changed_are_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
+    columns: dict[str, Any] = {"price": {"number": {"scale": "standard"}}, "n": {"number": {"bins": 2}}}
+    brew(tmp_path, columns=columns)
+    (manifest,) = (tmp_path / "table/manifest").iterdir()
+    document = json.loads(manifest.read_bytes())
+    for column in document["schema"]["columns"]:
+        damaged = {key: value for key, value in damage.items() if key in column["converter"]}
+        column["converter"].update(damaged)
+    manifest.write_text(json.dumps(document))
+    with pytest.raises(CorruptData):
+        samovar.brew(ROWS, tmp_path / "new", columns=columns, statistics=str(tmp_path / "table"), progress=False)
+
+
+def test_numbers_without_a_deviation_are_scaled_by_one_and_too_large_ones_are_refused(tmp_path: Path) -> None:
+    columns = {"x": {"number": {"scale": "standard"}}}
+    tiny = brew(tmp_path / "tiny", pd.DataFrame({"x": [0.0, 1e-163]}), columns=columns)
+    assert tiny.schema.columns[0].converter == {"role": "standard", "mean": 5e-164, "deviation": 1.0}
+    with np.errstate(over="ignore"), pytest.raises(BadInput, match="column 'x': its numbers are too large for a mean"):
+        brew(tmp_path / "huge", pd.DataFrame({"x": [-1e308, 1e308]}), columns=columns)
 
 
 def test_a_live_table_crosses_the_same_types_and_reads_the_same_times(tmp_path: Path) -> None:

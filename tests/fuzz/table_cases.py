@@ -232,6 +232,15 @@ def _write_payload(column: int, where: int, data: bytes) -> Callable[[Files], No
     return change
 
 
+def _name_type(column: int, source_type: str) -> Callable[[Files], None]:
+    """The manifest gives a column another type of raw values."""
+
+    def change(files: Files) -> None:
+        files.manifest["schema"]["columns"][column]["source_type"] = source_type
+
+    return change
+
+
 SEEDS = [
     # 1: sizes that wrap the sum of an arena, in every field of every kind of cell
     *(_claim(column, where, number) for column in range(len(SCHEMA.columns)) for where, _ in FIELDS
@@ -239,8 +248,13 @@ SEEDS = [
     # 4: offsets of keys beyond the data, and negative ones; 16: ids and positions that are not distinct
     *(_write_payload(column, where, data) for column in range(len(SCHEMA.columns)) for where in range(0, 64, 8)
       for data in (b"\xff" * 8, b"\xff\xff\xff\x7f", bytes(8))),
+    # keys so wide that their bits wrap a 32-bit integer, and types deeper than Python's stack
+    *(_name_type(column, kind) for column in range(len(SCHEMA.columns)) for kind in (
+        *(f"fixed_size_binary[{width}]" for width in (0, 1, 2**28, 2**29 - 1, 2**29 + 1, 999_999_999)),
+        "list<item: " * 3000 + "int64" + ">" * 3000,
+    )),
 ]  # fmt: skip
-"""What an attack on Samovar 0.1 found in cells; the first cases of every run."""
+"""What attacks found in cells and schemas; the first cases of every run."""
 
 
 def read(store: Store) -> None:

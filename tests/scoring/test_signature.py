@@ -1,5 +1,7 @@
 """Raw rows are scored exactly as they were brewed: scales, bins, crosses, times, and missing values."""
 
+import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,10 @@ import pytest
 import torch
 
 import samovar
-from samovar.errors import BadInput, UnknownColumn
+from samovar.errors import BadInput, CorruptData, SamovarError, UnknownColumn
 from samovar.scoring import Model
+from samovar.scoring.signature import Signature
+from samovar.store import MemoryStore, write_file
 
 SCRIPT = """
 import torch
@@ -174,3 +178,92 @@ def test_a_table_with_scales_of_its_own_is_refused_and_one_with_the_models_is_no
     columns = {"size": {"number": {"scale": "standard"}}}
     with pytest.raises(BadInput, match=r"statistics: .*table has no standard of column 'size'"):
         samovar.brew(later, folder / "none", columns=columns, statistics=str(folder / "table"), progress=False)
+
+
+# Signatures of strangers
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "id": {"kind": "categorical", "rank": 1, "source_type": "int64", "converter": {"role": "id"}},
+    "hash": {"kind": "categorical", "rank": 1, "source_type": "string", "converter": {"role": "hash"}},
+    "text": {
+        "kind": "categorical", "rank": 1, "source_type": "string",
+        "converter": {"role": "text", "words": 1, "ngrams": None, "lower": True},
+    },
+    "number": {"kind": "real", "rank": 1, "source_type": "double", "converter": {"role": "number", "shape": None}},
+    "list": {
+        "kind": "real", "rank": 2, "source_type": "list<item: double>", "converter": {"role": "number", "shape": [2]}
+    },
+    "standard": {
+        "kind": "real", "rank": 1, "source_type": "double",
+        "converter": {"role": "standard", "mean": 1.0, "deviation": 2.0},
+    },
+    "bins": {
+        "kind": "categorical", "rank": 1, "source_type": "double",
+        "converter": {"role": "bins", "bins": 3, "edges": [1.0, 2.0]},
+    },
+    "missing": {
+        "kind": "real", "rank": 1, "source_type": "double",
+        "converter": {"role": "missing", "of": "number", "taken_as": "numbers"},
+    },
+    "cross": {
+        "kind": "categorical", "rank": 1, "source_type": "uint64",
+        "converter": {"role": "cross", "of": ["id", "hash"], "types": ["int64", "string"]},
+    },
+    "hour": {
+        "kind": "categorical", "rank": 1, "source_type": "int64",
+        "converter": {"role": "time_id", "time": "t", "feature": "hour", "unit": None, "timezone": None,
+                      "format": None},
+    },
+}  # fmt: skip
+ODD: list[Any] = [
+    None, True, 0, -1, 1, 2**31, 2**63, 10**400, 1.5, math.nan, math.inf, "", "x", "hour", "numbers", "times", "Mars/X",
+    "%Y", [], [0], [1], [2, 1], [[1]], ["a"], ["id", "hash"], [2**40], [5000, 5001], {}, {"a": 1},
+    "list<item: " * 3000 + "int64" + ">" * 3000, "list<item: double>", ["int64", "list<item: " * 3000],
+]  # fmt: skip
+ROW: dict[str, Any] = {
+    "id": 1, "hash": "a", "text": "green tea", "number": 1.0, "list": [1.0, 2.0], "standard": 1.0, "bins": 1.5,
+    "missing": 1.0, "t": 3600,
+}  # fmt: skip
+
+
+def read_signature(columns: dict[str, dict[str, Any]]) -> Signature:
+    store = MemoryStore()
+    inputs = [{"name": name, **column} for name, column in columns.items()]
+    write_file(store, "signature.json", json.dumps({"format": 1, "inputs": inputs, "others": []}).encode())
+    return Signature.read(store)
+
+
+def test_a_signature_of_every_role_reads_rows() -> None:
+    ((inputs, num_rows),) = read_signature(COLUMNS).read_rows([ROW, ROW])
+    assert (list(inputs), num_rows) == (list(COLUMNS), 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "damage"),
+    [
+        ("standard", {"mean": "x"}), ("standard", {"mean": 10**400}), ("standard", {"mean": None}),
+        ("standard", {"deviation": 0}), ("bins", {"edges": "abc"}), ("bins", {"edges": None}), ("bins", {"edges": {}}),
+        ("bins", {"edges": [2.0, 1.0]}), ("id", {"role": ["id"]}), ("id", {"role": "number"}), ("id", {"words": 1}),
+        ("list", {"shape": [2, 3]}), ("list", {"shape": [2**40]}), ("number", {"shape": [1]}),
+        ("missing", {"of": ["number"]}), ("cross", {"types": ["int64"]}),
+    ],
+)  # fmt: skip
+def test_a_converter_that_cannot_be_is_refused_when_the_model_is_opened(column: str, damage: dict[str, Any]) -> None:
+    whole = COLUMNS[column]
+    with pytest.raises(CorruptData, match="damaged"):
+        read_signature({column: {**whole, "converter": {**whole["converter"], **damage}}})
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_no_change_of_a_signature_gives_another_error_than_ours(column: str) -> None:
+    whole = COLUMNS[column]
+    changed = [{**whole, key: value} for key in whole for value in ODD]
+    changed += [
+        {**whole, "converter": {**whole["converter"], key: value}} for key in whole["converter"] for value in ODD
+    ]
+    for each in changed:
+        try:
+            signature = read_signature({column: each})
+            list(signature.read_rows([{**ROW, **{name: None for name in signature.raw_names if name not in ROW}}]))
+        except SamovarError:
+            continue

@@ -17,7 +17,7 @@ from samovar.tables import Bag, ColumnSchema, Ids
 from samovar.tables.cell import DISTINCT_IDS, CellColumns, Compression, decoded_bytes, encode_cell, place_cell
 from samovar.tables.keys import FIXED, key_type, plain_values
 from samovar.tables.record import RecordValue, make_minibatches
-from samovar.tables.schema import Value
+from samovar.tables.schema import Value, parse_type
 
 COMPRESSIONS = ["zstd", "zstd:1", "lz4", "none"]
 BAG = ColumnSchema("c", "categorical", 1, "uint64")
@@ -426,3 +426,22 @@ def test_a_value_that_does_not_fit_its_column_is_rejected(column: ColumnSchema, 
 def test_an_unknown_compression_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="compression must be 'zstd'"):
         Compression.parse(text)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(f"fixed_size_binary[{width}]" for width in (2**28, 2**29 - 1, 2**29 + 1, 999_999_999)),
+        "list<item: " * 3000 + "int64" + ">" * 3000,
+        "list<item: " * 20_000,
+    ],
+)
+def test_types_too_wide_deep_or_long_for_any_key_are_refused(kind: str) -> None:
+    assert parse_type(kind) == pa.string()
+    with pytest.raises(BadInput, match="keys cannot be") as caught:
+        key_type(kind)
+    assert len(str(caught.value)) < 150
+
+
+def test_a_wide_key_has_its_width() -> None:
+    assert key_type("fixed_size_binary[100000000]").width == 100_000_000

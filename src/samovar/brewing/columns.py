@@ -3,7 +3,7 @@ rows of the source show how long real-valued lists are, so that a null list beco
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from samovar.brewing.made_columns import (
 from samovar.brewing.patterns import NamedColumns, is_pattern
 from samovar.brewing.row_filter import ALL_ROWS, RowFilter
 from samovar.brewing.sources import ScannedSource
-from samovar.brewing.statistics import BinnedConverter, StandardConverter
+from samovar.brewing.statistics import BinnedConverter, StandardConverter, is_unlearned
 from samovar.config.roles import LISTS, STANDARD
 from samovar.config.values import nearest
 from samovar.errors import BadInput, ConfigError, CorruptData, UnknownColumn
@@ -41,6 +41,7 @@ from samovar.tables.keys import key_type
 from samovar.tables.schema import ColumnSchema, parse_type
 
 MAX_DEPTH = 2
+_MAX_SHOWN = 100
 NO_COLUMNS = 'no columns are named; give columns, such as {"user": "id"}, or fill categorical_factors or another list'
 _ROLES = {name: role for role, name in LISTS.items()}
 
@@ -320,12 +321,22 @@ def make_converter(column: ColumnSchema) -> Converter | None:
     options: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()
     }
-    try:
+    with suppress(TypeError, ValueError, KeyError):
         converter = found(column.name, parse_type(column.source_type), **options)
-        _ = converter.parts
-    except (TypeError, ValueError, KeyError):
-        raise CorruptData(f"column {column.name!r}: its converter {column.converter} is damaged") from None
-    return converter
+        if _makes(converter, column):
+            return converter
+    raise CorruptData(f"column {column.name!r}: its converter {str(column.converter)[:_MAX_SHOWN]} is damaged")
+
+
+def _makes(converter: Converter, column: ColumnSchema) -> bool:
+    """Whether a converter can make a column; its options have the right types."""
+    shape = converter.shape if isinstance(converter, RealConverter) else None
+    return (
+        (converter.kind, converter.rank) == (column.kind, column.rank)
+        and not is_unlearned(converter)
+        and all(isinstance(part.column, str) for part in converter.parts)
+        and (shape is None or len(shape) == column.rank - 1)
+    )
 
 
 def with_shapes(

@@ -28,7 +28,6 @@ from samovar.brewing.order import Order
 from samovar.brewing.patterns import Expansion, expand_options, is_pattern
 from samovar.brewing.rates import Rate
 from samovar.brewing.row_filter import RowFilter, Where
-from samovar.brewing.statistics import MAX_BINS
 from samovar.brewing.text import MAX_RUN
 from samovar.config import Schema
 from samovar.config.roles import IGNORE, LISTS, OPTIONS, ROLES, TIME, expand, roles_of
@@ -36,6 +35,7 @@ from samovar.config.values import join, suggest
 from samovar.errors import ConfigError
 from samovar.hours import Period, parse_range, parse_span
 from samovar.tables.cell import Compression
+from samovar.tables.schema import MAX_BINS
 
 _SIZE = re.compile(r"\s*\d+(\.\d+)?\s*[a-zA-Z]*\s*")  # ByteSize itself ignores what follows: to it, "2,5GB" is 2
 _SMALLEST_BARE_NUMBER = 10**6

@@ -9,6 +9,7 @@ Bins have about the same number of rows. Their edges come from a sample of rows,
 the same for every engine and whatever the order of rows.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,13 +23,12 @@ from samovar.brewing.arrays import as_numpy
 from samovar.brewing.converters import Converter, Locate
 from samovar.brewing.engines import Query
 from samovar.brewing.sources import FILE, ROW
-from samovar.errors import BadInput
+from samovar.errors import BadInput, CorruptData
 from samovar.native import hash_integers
 from samovar.seeds import derive
 from samovar.tables.schema import ColumnSchema, Ids
 
 SAMPLE_ROWS = 1 << 18
-MAX_BINS = 65536
 MAX_DEVIATIONS = 10.0
 
 
@@ -128,7 +128,9 @@ class _Seen:
 
     def fill(self, converter: Converter) -> Converter:
         if isinstance(converter, StandardConverter):
-            deviation = (self.squares / self.count) ** 0.5 if self.squares > 0 else 1.0
+            deviation = (self.squares / self.count) ** 0.5 or 1.0
+            if not math.isfinite(self.mean + deviation):
+                raise BadInput(f"column {converter.name!r}: its numbers are too large for a mean and a deviation")
             return replace(converter, mean=self.mean, deviation=deviation)
         assert isinstance(converter, BinnedConverter)
         self.cut()
@@ -149,9 +151,9 @@ def with_statistics(
     from the rows of a query."""
     found = dict(converters)
     for column in known:
-        if column.name in found and _is_empty(found[column.name]):
+        if column.name in found and is_unlearned(found[column.name]):
             found[column.name] = _recall(found[column.name], column.converter or {})
-    wanted = {name: each for name, each in found.items() if _is_empty(each)}
+    wanted = {name: each for name, each in found.items() if is_unlearned(each)}
     if not wanted:
         return found
     seen = {name: _Seen() for name in wanted}
@@ -167,21 +169,25 @@ def refuse_unlearned(converters: Iterable[Converter], known: Iterable[ColumnSche
     """Refuse columns that need statistics which another table, called `where`, does not have."""
     roles = {column.name: (column.converter or {}).get("role") for column in known}
     for each in converters:
-        if _is_empty(each) and roles.get(each.name) != each.role:
+        if is_unlearned(each) and roles.get(each.name) != each.role:
             raise BadInput(f"statistics: {where} has no {each.role} of column {each.name!r}")
 
 
 def _recall(converter: Converter, recorded: Mapping[str, Any]) -> Converter:
     if recorded.get("role") != converter.role:
         return converter
-    names = LEARNED[str(converter.role)]
-    learned: dict[str, Any] = {name: tuple(recorded[name]) if name == "edges" else recorded[name] for name in names}
+    learned: dict[str, Any] = {name: recorded.get(name) for name in LEARNED[str(converter.role)]}
+    if None in learned.values():
+        raise CorruptData(f"statistics: the {converter.role} of column {converter.name!r} is damaged: no numbers")
+    if "edges" in learned:
+        learned["edges"] = tuple(learned["edges"])
     return replace(converter, **learned)
 
 
-def _is_empty(converter: Converter) -> bool:
+def is_unlearned(converter: Converter) -> bool:
+    """Whether a converter needs statistics and has none."""
     if isinstance(converter, StandardConverter):
-        return converter.mean is None
+        return converter.mean is None or converter.deviation is None
     return isinstance(converter, BinnedConverter) and converter.edges is None
 
 

@@ -107,7 +107,7 @@ def scale_inputs(model: nn.Module, columns: Sequence[ColumnSchema]) -> None:
 
 def _shape(column: ColumnSchema) -> Sequence[int]:
     shape: Sequence[int] | None = () if column.rank == 1 else (column.converter or {}).get("shape")
-    if shape is None:
+    if shape is None or len(shape) != column.rank - 1:
         raise BadInput(f"column {column.name!r} cannot be scaled: its table does not know the length of its lists")
     return shape
 

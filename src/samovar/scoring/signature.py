@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -58,9 +59,13 @@ class Signature:
     @property
     def raw_names(self) -> list[str]:
         """The columns that raw rows must have: some inputs are made from others."""
-        found = ((column.name, make_converter(column)) for column in self.inputs)
+        found = self._converters.items()
         names = [[name] if made is None else [part.column for part in made.parts] for name, made in found]
         return list(dict.fromkeys(name for each in names for name in each))
+
+    @cached_property
+    def _converters(self) -> dict[str, Converter | None]:
+        return {column.name: make_converter(column) for column in self.inputs}
 
     def to_bytes(self) -> bytes:
         """The text of `signature.json`."""
@@ -83,7 +88,9 @@ class Signature:
         form = read_object(data, where).get("format")
         if form != FORMAT:
             raise CorruptData(f"{where}: format {form} is of a newer Samovar")
-        return read_record(cls, data, where)
+        signature = read_record(cls, data, where)
+        _ = signature._converters  # damage is found before a script runs
+        return signature
 
     def read_rows(self, rows: Any) -> Iterator[tuple[Inputs, int]]:
         """Turn rows into inputs, some thousand rows at a time.
@@ -102,7 +109,8 @@ class Signature:
         first = 0
         for batch in itertools.chain(batches, [self._no_rows]):
             if batch.num_rows > 0 or first == 0:  # no rows at all are one empty batch, which shows the outputs
-                yield {each.name: _convert(each, batch, first) for each in self.inputs}, batch.num_rows
+                made = self._converters
+                yield {each.name: _convert(each, made[each.name], batch, first) for each in self.inputs}, batch.num_rows
             first += max(batch.num_rows, 1)
 
     @property
@@ -225,8 +233,7 @@ def _unfit(values: Sequence[Any], name: str, first: int) -> BadInput:
     return BadInput(f"column {name!r}: has values of several types")
 
 
-def _convert(column: ColumnSchema, batch: pa.RecordBatch, first: int) -> RecordValue:
-    converter = make_converter(column)
+def _convert(column: ColumnSchema, converter: Converter | None, batch: pa.RecordBatch, first: int) -> RecordValue:
     if converter is None:
         raise BadInput(
             f"column {column.name!r}: the training table does not say how it was made from raw values. Give a tensor "

@@ -107,7 +107,8 @@ def _depth(column: ColumnSchema) -> int:
         return column.rank - 1
     lists = column.source_type.count("list<")
     is_text = column.source_type.endswith("string")
-    return max(lists, 1) if is_text else lists
+    depth = max(lists, 1) if is_text else lists
+    return min(max(depth, column.rank - 1), column.rank, 2)  # the type of a stranger's column may not fit its rank
 
 
 def rows_of_column(column: ColumnSchema, value: RecordValue, kind: pa.DataType) -> pa.Array:

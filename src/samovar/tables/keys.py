@@ -14,6 +14,7 @@ from samovar.errors import BadInput
 from samovar.tables.schema import parse_type
 
 NULL, BITS, FIXED, BYTES, TEXT = range(5)
+_MAX_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def key_type(source_type: str) -> KeyType:
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             pa.lib.string_to_tzinfo(kind.tz)
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"keys cannot be {source_type} ({error})") from None
+        raise BadInput(f"keys cannot be {source_type[:_MAX_SHOWN]} ({error})") from None
     if pa.types.is_null(kind):
         return KeyType(kind, NULL, 0)
     if pa.types.is_boolean(kind):
@@ -122,7 +123,7 @@ def key_type(source_type: str) -> KeyType:
         return KeyType(kind, BYTES, 4)
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return KeyType(kind, TEXT if pa.types.is_large_string(kind) else BYTES, 8)
-    return KeyType(kind, FIXED, kind.bit_width // 8)
+    return KeyType(kind, FIXED, kind.byte_width)
 
 
 def plain_values(keys: pa.Array) -> list[Any]:

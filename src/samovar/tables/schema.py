@@ -1,5 +1,7 @@
 """What a tensor table holds: its columns, and one minibatch before it is written. Knows no files and no bytes."""
 
+import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -9,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field, GetPydanticSchema
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from samovar.errors import BadInput
 
@@ -17,6 +20,53 @@ Kind = Literal["categorical", "real", "key"]
 HOUR, NUM_EXAMPLES = "_hour", "_num_examples"  # every table has these two columns beside its own
 GROUP_START = "group_start"
 """The column of a table with a pivot that is 1 at the first row of each group, 0 at the others."""
+MAX_BINS = 65536
+"""Of a column of numbers."""
+_MAX_NUMBERS = 25_000_000
+"""Of one row: a minibatch has at most 100 MB."""
+
+
+def _check_shape(shape: list[int]) -> list[int]:
+    if math.prod(shape) > _MAX_NUMBERS:
+        raise ValueError(f"a row would have more than {_MAX_NUMBERS:,} numbers")
+    return shape
+
+
+def _check_edges(edges: list[float]) -> list[float]:
+    if any(left >= right for left, right in itertools.pairwise(edges)):
+        raise ValueError("the edges of bins do not ascend")
+    return edges
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Positive = Annotated[_Finite, Field(gt=0)]
+
+
+class _ConverterRecord(TypedDict, total=False):
+    """A converter as a table or a model records it: the options of all roles."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic documents it so
+
+    role: str
+    missing: Literal["zero", "drop", "indicator", "error"]
+    words: int | None
+    ngrams: int | None
+    lower: bool
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=2), AfterValidator(_check_shape)] | None
+    scale: str
+    rate: str
+    mean: _Finite | None
+    deviation: _Positive | None
+    bins: Annotated[int, Field(ge=0, le=MAX_BINS)]
+    edges: Annotated[list[_Finite], Field(max_length=MAX_BINS), AfterValidator(_check_edges)] | None
+    of: str | list[str]
+    taken_as: str
+    types: list[str]
+    time: str
+    feature: Literal["hour", "weekday"]
+    unit: str | None
+    timezone: str | None
+    format: str | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +80,9 @@ class ColumnSchema:
     """Dimensions of a bag's lengths, or of the tensor: 1 is [B], 2 is [B, L], 3 is [B, L, K]."""
     source_type: str
     """The Arrow type of the source column, as Arrow prints it; a key is read back in this type."""
-    converter: Mapping[str, Any] | None = None
+    converter: Annotated[Mapping[str, Any], GetPydanticSchema(lambda _, handler: handler(_ConverterRecord))] | None = (
+        None
+    )
     """How raw values become this column: its role in a recipe and the role's options. None: not known."""
 
     def to_json(self) -> dict[str, Any]:
@@ -105,23 +157,33 @@ _LIST = re.compile(r"(?:large_|fixed_size_)?list<[^:]+: (?P<item>.+?)(?: not nul
 _DECIMAL = re.compile(r"decimal(?P<bits>32|64|128|256)\((?P<precision>\d{1,2}), (?P<scale>-?\d{1,3})\)")
 _FIXED = re.compile(r"fixed_size_binary\[(?P<width>\d{1,9})\]")
 _ZONED = re.compile(r"timestamp\[(?P<unit>s|ms|us|ns), tz=(?P<zone>.+)\]")
+_MAX_TEXT = 1000
+_MAX_DEPTH = 8
+_MAX_WIDTH = 100_000_000
+"""Bytes of a key, as of a whole minibatch; Arrow counts bits in 32-bit integers."""
 
 
 def parse_type(text: str) -> pa.DataType:
     """The type that Arrow prints as `text`; string for a type that no raw column has."""
-    if found := _LIST.fullmatch(text):
-        return pa.list_(parse_type(found["item"]))
+    depth, item = 0, text if len(text) <= _MAX_TEXT else ""
+    while found := _LIST.fullmatch(item):
+        depth, item = depth + 1, found["item"]
     try:
-        return _parse_item(text)
+        kind = _parse_item(item)
     except ValueError:  # such as a decimal of more digits than there are
+        kind = pa.string()
+    if depth > _MAX_DEPTH:
         return pa.string()
+    for _ in range(depth):
+        kind = pa.list_(kind)
+    return kind
 
 
 def _parse_item(text: str) -> pa.DataType:
     if found := _DECIMAL.fullmatch(text):
         make = {"32": pa.decimal32, "64": pa.decimal64, "128": pa.decimal128, "256": pa.decimal256}[found["bits"]]
         return make(int(found["precision"]), int(found["scale"]))
-    if found := _FIXED.fullmatch(text):
+    if (found := _FIXED.fullmatch(text)) and int(found["width"]) <= _MAX_WIDTH:
         return pa.binary(int(found["width"]))
     if found := _ZONED.fullmatch(text):
         return pa.timestamp(found["unit"], found["zone"])
