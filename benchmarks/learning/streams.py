@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 START = 1_356_998_400  # 2013-01-01T00:00 UTC: blocks are hours from here on
 SCRIPT = Path(__file__).with_name("stream_model.py")
 NUM_SEEDS = 3
+BATCH_SIZE = 32
+"""What `samovar.nets.stream_learner` asks for."""
 LARGEST = 10.0
 """Scaled numbers are limited to this, as Samovar does."""
 NUM_TRAININGS = 40
@@ -35,7 +37,7 @@ BASE_RATE = "base rate"
 # Samovar
 
 
-def learn_with_samovar(task: StreamTask, seed: int, batch_size: int | None = None,
+def learn_with_samovar(task: StreamTask, seed: int, batch_size: int = BATCH_SIZE,
                        replay: Mapping[str, Any] | None = None, **model: Any) -> Predicted:  # fmt: skip
     """One table by the time of the outcome to learn from, and one by the time of the row to predict."""
     import samovar
@@ -44,12 +46,11 @@ def learn_with_samovar(task: StreamTask, seed: int, batch_size: int | None = Non
     columns |= {name: {"number": {"scale": "running"}} for name in task.numbers}
     columns |= {"target": "number", "row": "key"}
     frame = task.rows.assign(target=task.target, row=np.arange(len(task.rows)))
-    recipe: dict[str, Any] = {} if batch_size is None else {"batch_size": batch_size}
     config: dict[str, Any] = {} if replay is None else {"replay": replay}
     with tempfile.TemporaryDirectory(prefix="samovar-learning-") as folder:
         for name, blocks in (("known", task.known), ("rows", task.blocks)):
             timed = frame.assign(time=START + 3600 * blocks)
-            samovar.brew(timed, f"{folder}/{name}", time="time", columns=columns, progress=False, **recipe)
+            samovar.brew(timed, f"{folder}/{name}", time="time", columns=columns, batch_size=batch_size, progress=False)
         run = samovar.train(
             SCRIPT,
             f"{folder}/known",
@@ -71,11 +72,11 @@ def learn_with_samovar(task: StreamTask, seed: int, batch_size: int | None = Non
 
 _REPLAY = {"rows": 4, "window": "7d"}
 TUNED_SETTINGS: dict[str, dict[str, Any]] = {
-    "3x the rates": {"emb_lr": 0.15, "top_lr": 0.003},
-    "minibatches of 32": {"batch_size": 32},
-    "minibatches of 32, 3x the rates": {"batch_size": 32, "emb_lr": 0.15, "top_lr": 0.003},
-    "minibatches of 32, 3x the rates, 128 hidden": {"batch_size": 32, "emb_lr": 0.15, "top_lr": 0.003, "hidden": 128},
-    "3x the rates, replay of 4 rows": {"emb_lr": 0.15, "top_lr": 0.003, "replay": _REPLAY},
+    "half the rates": {"rates": {"lr": 0.025, "emb_lr": 0.075}},
+    "twice the rates": {"rates": {"lr": 0.1, "emb_lr": 0.3}},
+    "minibatches of 16": {"batch_size": 16},
+    "one hidden layer of 128": {"net": {"hidden": [128]}},
+    "replay of 4 rows": {"replay": _REPLAY},
 }
 
 

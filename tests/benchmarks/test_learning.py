@@ -96,7 +96,7 @@ def test_samovar_learns_only_what_the_others_learn() -> None:
     task = make_stream()
     late = StreamTask("toy", task.rows, ["user"], [], task.blocks, np.where(task.blocks == 0, 0, 99), task.target)
     early = StreamTask("toy", task.rows, ["user"], [], task.blocks, task.blocks, task.target)
-    frozen, learning = (streams.learn_with_samovar(each, 0, emb_lr=0.5) for each in (late, early))
+    frozen, learning = (streams.learn_with_samovar(each, 0, rates={"emb_lr": 0.5}) for each in (late, early))
     is_a = (task.rows["user"] == "a").to_numpy() & task.is_scored
     assert len(set(frozen[is_a])) == 1
     assert learning[is_a][-1] > learning[is_a][0]
