@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import resource
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from samovar.errors import BadInput, CorruptData, NotAResult, StoreError
+from samovar.config.records import as_corrupt
+from samovar.errors import BadInput, BadPath, CorruptData, NotAResult, StoreError
+from samovar.results.arrays import ArraysFile
 from samovar.results.state import decode_tree, load_tree, read_state, save_tree, write_state
 from samovar.store import MemoryStore
 from samovar.testing.disks import CountingDisk, FailingDisk
@@ -249,3 +252,46 @@ def test_a_file_that_samovar_did_not_save_is_refused(tmp_path: Path) -> None:
         load_tree(tmp_path / "net.pt")
     with pytest.raises(NotAResult, match=r"none\.pt: no such file"):
         load_tree(tmp_path / "none.pt")
+
+
+def test_one_file_must_be_regular_and_of_the_size_that_its_header_says(tmp_path: Path) -> None:
+    save_tree(tmp_path / "net.pt", TREE)
+    os.truncate(tmp_path / "net.pt", 4 << 40)  # a hole
+    os.mkfifo(tmp_path / "pipe.pt")
+    (tmp_path / "header.pt").write_bytes((3 << 40).to_bytes(8, "little"))
+    os.truncate(tmp_path / "header.pt", 4 << 40)
+    for name, message in {
+        "net.pt": r"its arrays end at byte 4,\d+ of 4,398,046,511,104",
+        "header.pt": "no safetensors header in its 4,398,046,511,104 bytes",
+        "pipe.pt": "cannot be read: not a regular file",
+        ".": "cannot be read: not a regular file",
+    }.items():
+        with pytest.raises(NotAResult, match=message):
+            load_tree(tmp_path / name)
+    with pytest.raises(BadPath, match="is not a path: embedded null byte"):
+        load_tree(tmp_path / "net\0.pt")
+
+
+def test_a_file_that_does_not_fit_in_memory_is_refused(tmp_path: Path) -> None:
+    header = json.dumps({"w": {"data_offsets": [0, 4 << 40]}}).encode()
+    (tmp_path / "net.pt").write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(tmp_path / "net.pt", 8 + len(header) + (4 << 40))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 40, hard))  # some machines promise any memory
+    try:
+        with pytest.raises(NotAResult, match=r"does not fit in memory: it has 4,398,\d+,\d+,\d+ bytes"):
+            load_tree(tmp_path / "net.pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.mark.parametrize("dtype", ["i4,(", "(1,i4", "O", "i4,i4", "<U99999999999999999999"])
+def test_only_types_that_were_written_are_read(dtype: str) -> None:
+    for node in (
+        {"$scalar": [dtype, "00000000"]},
+        {"$array": "w", "kind": "numpy", "dtype": dtype, "shape": [1]},
+        {"$array": "w", "kind": "torch", "dtype": dtype, "shape": [1]},
+    ):
+        arrays = ArraysFile(memoryview(b'\x1f\0\0\0\0\0\0\0{"w":{"data_offsets":[0,4]}}   \0\0\0\0'))
+        with pytest.raises(CorruptData), as_corrupt("state.json"):
+            decode_tree(node, arrays.load)

@@ -3,6 +3,7 @@ Knows no file by name: each record is a dataclass beside its reader, and its ann
 
     bytes ─▶ read_json ───▶ plain values: bounded size, depth and digits, no half surrogates
     bytes ─▶ read_record ─▶ a dataclass: strict types, and ranges as the annotations below give them
+    a tree ─▶ check_state ─▶ the same, for values with arrays among them, such as the state of a net
 
 No reader of such files parses JSON itself.
 """
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, BinaryIO, TypeVar, cast
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from samovar.errors import CorruptData, SamovarError
@@ -33,9 +34,10 @@ MAX_BYTES = 64 << 20
 """Of a JSON file; Python needs up to 25 times as much memory for the values in it."""
 _MAX_SHOWN = 60
 _STUMBLES = (
-    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, struct.error,
+    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError,
+    SyntaxError, struct.error,
 )  # fmt: skip
-"""What conversions raise; OSError is Arrow's."""
+"""What conversions raise; OSError is Arrow's, SyntaxError that of numpy's types."""
 
 
 def _check_moment(text: str) -> str:
@@ -54,22 +56,31 @@ Moment = Annotated[str, AfterValidator(_check_moment)]
 """ISO 8601, with a time zone."""
 Checksum = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 """XXH64."""
+Text = Annotated[str, Strict()]
+Flag = Annotated[bool, Strict()]
+Number = Annotated[float, Strict()]
+Positive = Annotated[float, Strict(), Field(gt=0)]
+AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=2**48)]
+"""These five are for `check_state`, which is strict only where an annotation is."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file that a user names, for reading; `OSError` if it cannot be. A pipe could block, and a device never
+    end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "not a regular file")
+    return open(descriptor, "rb")
 
 
 def read_regular(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Read a file that a user names; `OSError` if it cannot be read. A pipe could block, and a device never end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
-            raise OSError(number, "not a regular file")
-        if found.st_size > max_bytes:
+    """Read a whole file that a user names; `OSError` if it cannot be read."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > max_bytes:
             raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(max_bytes)
-    finally:
-        os.close(descriptor)
+        return file.read(max_bytes)
 
 
 def read_json(data: bytes | memoryview, where: str, max_bytes: int = MAX_BYTES) -> Any:
@@ -128,6 +139,24 @@ def read_format(data: bytes | memoryview, where: str, max_bytes: int = MAX_BYTES
 def check_record(kind: type[T], value: object, where: str) -> T:
     """As `read_record`, for a value that was read from JSON before, such as an attribute."""
     return read_record(kind, json.dumps(value).encode(), where)
+
+
+def check_state(kind: type[T], state: object, where: str) -> T:
+    """As `read_record`, for a tree of values that are in memory, with arrays among them.
+
+    Args:
+        kind: A dataclass. Its values must be annotated as strict ones, such as `Text`, and arrays as `InstanceOf[…]`.
+        state: The tree.
+        where: Where it comes from, in errors.
+
+    Raises:
+        CorruptData: A value is missing, or has another type, or is out of range.
+    """
+    try:
+        found: T = _adapter(cast("Any", kind)).validate_python(state)
+    except ValidationError as error:
+        raise _damaged(where, _explain(error)) from None
+    return found
 
 
 @contextmanager

@@ -6,10 +6,12 @@ Element types that safetensors lacks are stored as raw bytes (U8); the JSON of t
 """
 
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol, Self
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from samovar.config.records import Size, read_record
 from samovar.errors import BadInput, CorruptData
 
 CHUNK_BYTES = 8 << 20
+MAX_HEADER_BYTES = 1 << 30
+_NUMPY_NAME = re.compile(r"[<>|=][a-zA-Z]\d+(\[\w+\])?")  # as `dtype.str` is, for types without objects and fields
 METADATA = "__metadata__"  # safetensors stores strings under this name
 _ITEM_TYPES = {
     "bool": "BOOL", "int8": "I8", "uint8": "U8", "int16": "I16", "uint16": "U16", "float16": "F16",
@@ -172,31 +176,75 @@ class _Entry:
     data_offsets: tuple[Size, Size]
 
 
+@dataclass(frozen=True)
+class _Header:
+    """What a file says about itself, compared with its size."""
+
+    metadata: dict[str, str]
+    places: dict[str, tuple[int, int]]
+    end: int
+    """Where the last array ends, from the end of the header."""
+
+    @classmethod
+    def parse(cls, text: bytes | memoryview, num_bytes: int, where: str) -> "_Header":
+        """Of a file that has `num_bytes` behind its header."""
+        header = read_record(dict[str, _Entry | dict[str, str]], text, where, max_bytes=len(text))
+        metadata = header.pop(METADATA, {})
+        places = {name: entry.data_offsets for name, entry in header.items() if isinstance(entry, _Entry)}
+        last = 0
+        for start, stop in sorted(places.values()):
+            if not last <= start <= stop <= num_bytes:
+                raise CorruptData(f"{where} is damaged (an array at bytes {start} to {stop} overlaps or is cut)")
+            last = stop
+        return cls(metadata if isinstance(metadata, dict) else {}, places, last)
+
+
+def _header_bytes(prefix: bytes | memoryview, num_bytes: int, where: str) -> int:
+    size = int.from_bytes(prefix, "little")
+    if len(prefix) < 8 or size > min(num_bytes - 8, MAX_HEADER_BYTES):
+        raise CorruptData(f"{where} is damaged (no safetensors header in its {num_bytes:,} bytes)")
+    return size
+
+
 class ArraysFile:
     """The arrays of a file in memory, or in a memory map."""
 
-    def __init__(self, data: memoryview, where: str = "arrays file") -> None:
-        size = int.from_bytes(data[:8], "little")
-        if size > len(data) - 8:
-            raise CorruptData(f"{where} is damaged (no safetensors header in its {len(data):,} bytes)")
-        header = read_record(dict[str, _Entry | dict[str, str]], data[8 : 8 + size], where, max_bytes=size)
+    def __init__(self, data: memoryview, where: str = "arrays file", header: _Header | None = None) -> None:
+        size = _header_bytes(data[:8], len(data), where)
         self._data = data[8 + size :]
-        metadata = header.pop(METADATA, {})
-        self.metadata: dict[str, str] = metadata if isinstance(metadata, dict) else {}
-        self._places = {name: entry.data_offsets for name, entry in header.items() if isinstance(entry, _Entry)}
-        last = 0
-        for start, stop in sorted(self._places.values()):
-            if not last <= start <= stop <= len(self._data):
-                raise CorruptData(f"{where} is damaged (an array at bytes {start} to {stop} overlaps or is cut)")
-            last = stop
+        self._header = header or _Header.parse(data[8 : 8 + size], len(self._data), where)
+
+    @classmethod
+    def read(cls, file: BinaryIO, where: str) -> Self:
+        """Read a file into memory that is taken only once the header fits the file's size: a file of holes can have any
+        size."""
+        num_bytes = os.fstat(file.fileno()).st_size
+        prefix = file.read(8)
+        size = _header_bytes(prefix, num_bytes, where)
+        text = file.read(size)
+        header = _Header.parse(text, num_bytes - 8 - size, where)
+        if 8 + size + header.end != num_bytes:
+            raise CorruptData(f"{where} is damaged (its arrays end at byte {8 + size + header.end:,} of {num_bytes:,})")
+        try:
+            data = memoryview(bytearray(num_bytes))
+        except MemoryError:
+            raise CorruptData(f"{where} does not fit in memory: it has {num_bytes:,} bytes") from None
+        data[: 8 + size] = prefix + text
+        if file.readinto(data[8 + size :]) != header.end:  # type: ignore[attr-defined]  # typeshed's BinaryIO lacks it
+            raise CorruptData(f"{where} was cut while it was read. Try again")
+        return cls(data, where, header)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        return self._header.metadata
 
     @property
     def names(self) -> list[str]:
-        return sorted(self._places)
+        return sorted(self._header.places)
 
     def raw(self, name: str) -> memoryview:
         """The bytes of an array."""
-        start, stop = self._places[name]
+        start, stop = self._header.places[name]
         return self._data[start:stop]
 
     def load(self, node: Mapping[str, Any]) -> object:
@@ -206,10 +254,17 @@ class ArraysFile:
         if not isinstance(dtype, str) or any(type(length) is not int or length < 0 for length in shape):
             raise CorruptData(f"array {node['$array']!r} has no valid type or shape: {dtype!r}, {shape!r}")
         if node["kind"] == "numpy":
-            return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape)
+            return np.frombuffer(data, dtype=numpy_type(dtype)).reshape(shape)
         import torch  # only a state with tensors in it needs torch
 
-        item = getattr(torch, dtype)
+        item = vars(torch).get(dtype)
         if node["kind"] != "torch" or not isinstance(item, torch.dtype):
             raise CorruptData(f"array {node['$array']!r} is of no known kind: {node['kind']!r}, {dtype!r}")
         return (torch.frombuffer(data, dtype=item) if len(data) else torch.empty(0, dtype=item)).reshape(shape)
+
+
+def numpy_type(name: str) -> "np.dtype[Any]":
+    """The type of a name that `as_array` gave; numpy itself reads more in a text than types."""
+    if name not in _ITEM_TYPES and not _NUMPY_NAME.fullmatch(name):
+        raise CorruptData(f"no array has the type {name!r}")
+    return np.dtype(name)

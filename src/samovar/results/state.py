@@ -22,9 +22,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from samovar.config.records import as_corrupt, read_object
-from samovar.errors import BadInput, CorruptData, NotAResult
-from samovar.results.arrays import Array, ArraysFile, StreamedState, as_array, write_arrays
+from samovar.config.records import as_corrupt, open_regular, read_object
+from samovar.errors import BadInput, BadPath, CorruptData, NotAResult
+from samovar.results.arrays import Array, ArraysFile, StreamedState, as_array, numpy_type, write_arrays
 from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
 from samovar.store import Fence, Store
 from samovar.store.disk import Disk, publish
@@ -83,11 +83,17 @@ def write_tree(file: Any, tree: object) -> None:
 
 def load_tree(path: Path) -> Any:
     """Read what `save_tree` wrote; `NotAResult` if the file is missing, damaged or of another kind."""
-    if not path.is_file():
-        raise NotAResult(f"{path}: no such file")
     try:
-        with as_corrupt(str(path)):
-            arrays = ArraysFile(memoryview(bytearray(path.read_bytes())), str(path))
+        file = open_regular(path)
+    except FileNotFoundError:
+        raise NotAResult(f"{path}: no such file") from None
+    except OSError as error:
+        raise NotAResult(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise BadPath(f"{str(path)!r} is not a path: {error}") from None
+    try:
+        with as_corrupt(str(path)), file:
+            arrays = ArraysFile.read(file, str(path))
             text = arrays.metadata[TREE_KEY].encode()
             document = read_object(text, str(path), max_bytes=len(text))
             form = document["format"]
@@ -194,7 +200,7 @@ def _decode_complex(parts: list[Json]) -> complex:
 
 def _decode_scalar(content: list[str]) -> object:
     dtype, data = content
-    return np.frombuffer(bytes.fromhex(data), dtype=np.dtype(dtype))[0]
+    return np.frombuffer(bytes.fromhex(data), dtype=numpy_type(dtype))[0]
 
 
 _EXACT = (dict, StreamedState, OrderedDict, Counter, list, tuple, set, frozenset)
