@@ -99,7 +99,8 @@ def test_columns_of_patterns_can_be_crossed_and_have_rates(source: Any, tmp_path
     }  # fmt: skip
     in_full = {"t": "time", "word_a": "hash", "word_b": "hash", "feat_b": "number", "feat_a": "number"}
     named = samovar.brew(source, tmp_path / "named", columns=in_full, crosses=[["word_a", "word_b"]], rates=rates)
-    for one, other in zip(table.read(), named.read(), strict=True):
+    ours: list[Any] = list(table.read())
+    for one, other in zip(ours, list[Any](named.read()), strict=True):
         assert torch.equal(one["word_a_x_word_b"].data, other["word_a_x_word_b"].data)
         assert torch.equal(one["rate"], other["rate"])
 
