@@ -99,10 +99,11 @@ def test_columns_of_patterns_can_be_crossed_and_have_rates(source: Any, tmp_path
     }  # fmt: skip
     in_full = {"t": "time", "word_a": "hash", "word_b": "hash", "feat_b": "number", "feat_a": "number"}
     named = samovar.brew(source, tmp_path / "named", columns=in_full, crosses=[["word_a", "word_b"]], rates=rates)
-    ours: list[Any] = list(table.read())
-    for one, other in zip(ours, list[Any](named.read()), strict=True):
-        assert torch.equal(one["word_a_x_word_b"].data, other["word_a_x_word_b"].data)
-        assert torch.equal(one["rate"], other["rate"])
+    for one, other in zip(table.read(), named.read(), strict=True):
+        pairs: Any = one["word_a_x_word_b"], other["word_a_x_word_b"]
+        rates_found: Any = one["rate"], other["rate"]
+        assert torch.equal(pairs[0].data, pairs[1].data)
+        assert torch.equal(*rates_found)
 
 
 @pytest.mark.parametrize(
