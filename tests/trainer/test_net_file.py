@@ -39,7 +39,8 @@ class OwnCriterion:
         self.power = 2.0
 
     def __call__(self, output: Any, target: Any, weights: Any = None, unscaled: bool = False) -> torch.Tensor:
-        return ((output.reshape(-1) - target.reshape(-1)).abs() ** self.power).mean()
+        loss: torch.Tensor = ((output.reshape(-1) - target.reshape(-1)).abs() ** self.power).mean()
+        return loss
 
     def postproc(self, pred: Any) -> Any:
         return pred
@@ -94,7 +95,8 @@ def changed(tree: Any, path: tuple[Any, ...], **new: Any) -> Any:
 
 def load(name: str) -> PytorchTrainer:
     own = OwnCriterion() if name == "own" else None
-    return PytorchTrainer.load("changed", net_builder=TwoInputs, criterion=own, device="cpu")
+    trainer: PytorchTrainer = PytorchTrainer.load("changed", net_builder=TwoInputs, criterion=own, device="cpu")
+    return trainer
 
 
 def test_whatever_is_wrong_in_a_file_is_an_error_of_ours(folder: Path) -> None:
