@@ -1,5 +1,9 @@
 """Files of vectors: what is read, what is refused, and that an export is read back."""
 
+import contextlib
+import io
+import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from samovar.embeddings.vectors import as_ids, read_vectors, write_vectors
+from samovar.embeddings.vectors import as_ids, read_vectors, vectors_source, write_vectors
 from samovar.errors import BadInput
 
 IDS = np.array([3, 1, 2**64 - 1], np.uint64)
@@ -67,10 +71,93 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     for name, message in {
         "v.parquet": "cannot be read",
         "bad.npz": "cannot be read",
-        "objects.npz": "cannot be read: Object arrays cannot be loaded",
+        "objects.npz": "ids must be numbers or strings, got object",
         "names.npz": "no array 'vectors'. Available: ids",
         "v.pkl": "vectors are read from .parquet or .npz files, got '.pkl'",
         "absent.parquet": "cannot be read",
     }.items():
         with pytest.raises(BadInput, match=message):
             read(tmp_path / name)
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "zero.parquet").symlink_to("/dev/zero")
+    (tmp_path / "folder.npz").mkdir()
+    for name in ("pipe.npz", "zero.parquet", "folder.npz"):
+        with pytest.raises(BadInput, match="cannot be read: not a regular file"):
+            read(tmp_path / name)
+        with pytest.raises(BadInput, match="cannot be read: not a regular file"):
+            vectors_source("pretrained.x", str(tmp_path / name))
+
+
+def npy(shape: str, data: bytes = b"", dtype: str = "<f4") -> bytes:
+    """An .npy file, whatever its header says."""
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+def write_npz(path: Path, vectors: bytes, compression: int = zipfile.ZIP_STORED) -> None:
+    ids = io.BytesIO()
+    np.save(ids, IDS)
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("ids.npy", ids.getvalue())
+        archive.writestr("vectors.npy", vectors)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (npy("(3, 2)", bytes(20)), "vectors claims 24 bytes, and has 20"),
+        (npy("(137438953472,)"), "vectors claims 549,755,813,888 bytes, and has 0"),
+        (npy("(-3, -2)", bytes(24)), "cannot be read: vectors claims"),
+        (npy("(3, 2)", bytes(24), "|O"), "vectors must be numbers, got object"),
+        (npy("(3, 2", bytes(24)), r"not an npz file, or damaged \(\w+\)$"),
+        (npy("(3L, 2L) (", bytes(24)), r"not an npz file, or damaged \(\w+\)$"),
+        (b"garbage", r"not an npz file, or damaged \(\w+\)$"),
+    ],
+)
+def test_an_array_that_is_not_what_it_claims_is_refused(tmp_path: Path, vectors: bytes, message: str) -> None:
+    write_npz(tmp_path / "v.npz", vectors)
+    with pytest.raises(BadInput, match=message) as caught:
+        read(tmp_path / "v.npz")
+    assert "pickle" not in str(caught.value)
+
+
+def test_a_small_file_that_unfolds_to_a_gigabyte_is_refused(tmp_path: Path) -> None:
+    small = npy("(3, 2)", bytes(24))
+    write_npz(tmp_path / "v.npz", small)
+    data = (tmp_path / "v.npz").read_bytes()
+    claimed = len(small).to_bytes(4, "little") * 2
+    assert data.count(claimed) == 2  # both sizes, before the entry and in the directory
+    (tmp_path / "v.npz").write_bytes(data.replace(claimed, claimed[:4] + (1 << 30).to_bytes(4, "little")))
+    with pytest.raises(
+        BadInput, match=r"claims 1,073,741,824 bytes of ids and vectors, which [0-9]+ bytes cannot hold"
+    ):
+        read(tmp_path / "v.npz")
+    zeros = pa.array(np.zeros(1 << 25, np.float32))
+    vectors = pa.FixedSizeListArray.from_arrays(zeros, 1 << 24)
+    pq.write_table(pa.table({"id": [1, 2], "vector": vectors}), tmp_path / "v.parquet", compression="zstd")
+    with pytest.raises(BadInput, match=r"claims 134,217,7.. bytes of ids and vectors"):
+        read(tmp_path / "v.parquet", 1 << 24)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_every_damaged_byte_of_an_archive_is_read_or_refused(tmp_path: Path, method: int) -> None:
+    write_npz(tmp_path / "v.npz", npy("(3, 2)", VECTORS.tobytes()), method)
+    assert read(tmp_path / "v.npz") == (IDS.tolist(), VECTORS.tolist())
+    data = (tmp_path / "v.npz").read_bytes()
+    for place in range(len(data)):
+        for change in (0x01, 0xFF):
+            damaged = bytearray(data)
+            damaged[place] ^= change
+            (tmp_path / "v.npz").write_bytes(damaged)
+            with contextlib.suppress(BadInput):
+                read(tmp_path / "v.npz")
+
+
+def test_one_array_is_no_archive(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", VECTORS)
+    (tmp_path / "v.npy").rename(tmp_path / "v.npz")
+    with pytest.raises(BadInput, match=r"is one array, an \.npy file; save both with"):
+        read(tmp_path / "v.npz")

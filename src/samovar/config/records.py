@@ -22,10 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar, cast
 
-from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from samovar.errors import CorruptData, SamovarError
+from samovar.errors import CorruptData, NotAResult, SamovarError
 from samovar.hours import FIRST_HOUR, LAST_HOUR
 
 T = TypeVar("T")
@@ -46,6 +46,12 @@ def _check_moment(text: str) -> str:
     return text
 
 
+def _check_number(value: object) -> object:
+    if not isinstance(value, int | float) or isinstance(value, bool):  # pydantic also takes arrays of one number
+        raise ValueError("not a number")
+    return value
+
+
 Count = Annotated[int, Field(ge=0, le=2**48)]
 """Of rows, examples, files, versions, lease epochs."""
 Size = Annotated[int, Field(ge=0, le=2**60)]
@@ -58,8 +64,8 @@ Checksum = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 """XXH64."""
 Text = Annotated[str, Strict()]
 Flag = Annotated[bool, Strict()]
-Number = Annotated[float, Strict()]
-Positive = Annotated[float, Strict(), Field(gt=0)]
+Number = Annotated[float, BeforeValidator(_check_number)]
+Positive = Annotated[Number, Field(gt=0)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=2**48)]
 """These five are for `check_state`, which is strict only where an annotation is."""
 
@@ -168,6 +174,15 @@ def as_corrupt(where: str) -> Iterator[None]:
         raise
     except _STUMBLES as error:
         raise _damaged(where, _shorten(f"{type(error).__name__}: {error}")) from error
+
+
+@contextmanager
+def in_file(path: str | Path) -> Iterator[None]:
+    """Name the file in errors about a state that was read from it."""
+    try:
+        yield
+    except (CorruptData, NotAResult) as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def as_finite(value: object) -> float | None:

@@ -5,9 +5,15 @@
 """
 
 import hashlib
+import lzma
+import math
+import os
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from samovar.config.document import suggest_path
+from samovar.config.records import open_regular
 from samovar.errors import BadInput
 from samovar.native import hash_array
 from samovar.results import Source
@@ -25,6 +32,14 @@ Vectors = NDArray[np.float32]
 ID, VECTOR = "id", "vector"
 SUFFIXES = (".parquet", ".npz")
 _ROWS_PER_PIECE = 1 << 16
+_MOST_TIMES = 100
+"""The largest ratio of arrays to the file that compresses them; vectors that differ do not come near."""
+_FREE_BYTES = 64 << 20
+_UNREADABLE = (
+    OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError, SyntaxError, EOFError,
+    pa.ArrowException, zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError,
+)  # fmt: skip
+"""What Arrow, zipfile and numpy's parser raise for damaged files."""
 
 
 def as_ids(ids: ArrayLike) -> Ids:
@@ -81,15 +96,30 @@ def read_vectors(path: Path, dim: int) -> Iterator[tuple[Ids, Vectors]]:
             f"{path}: vectors are read from {' or '.join(SUFFIXES)} files, got {path.suffix or 'no suffix'!r}"
         )
     try:
-        yield from _read_parquet(path, dim) if path.suffix == ".parquet" else _read_npz(path, dim)
-    except (OSError, ValueError, TypeError, pa.ArrowException, zipfile.BadZipFile) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path}: cannot be read: {error}") from error
+        with open_regular(path) as file:
+            yield from _read_parquet(file, path, dim) if path.suffix == ".parquet" else _read_npz(file, path, dim)
+    except BadInput:
+        raise
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    except _UNREADABLE as error:
+        kind = "a Parquet" if path.suffix == ".parquet" else "an npz"
+        raise BadInput(f"{path}: cannot be read: not {kind} file, or damaged ({type(error).__name__})") from error
 
 
-def _read_parquet(path: Path, dim: int) -> Iterator[tuple[Ids, Vectors]]:
-    with pq.ParquetFile(path) as file:
+def _check_claim(num_bytes: int, file: BinaryIO, path: Path) -> None:
+    """Refuse a small file that claims much, before there is memory for it."""
+    size = os.fstat(file.fileno()).st_size
+    if num_bytes > _FREE_BYTES + _MOST_TIMES * size:
+        raise BadInput(f"{path}: claims {num_bytes:,} bytes of ids and vectors, which {size:,} bytes cannot hold")
+
+
+def _read_parquet(opened: BinaryIO, path: Path, dim: int) -> Iterator[tuple[Ids, Vectors]]:
+    with pq.ParquetFile(opened) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+        claimed = sum(each.num_values * 4 for each in chunks if each.path_in_schema.split(".")[0] in (ID, VECTOR))
+        _check_claim(claimed, opened, path)
         names = file.schema_arrow.names
         for name in (ID, VECTOR):
             if name not in names:
@@ -122,14 +152,42 @@ def _vectors_of(column: pa.Array, dim: int, path: Path) -> Vectors:
     return check_vectors(values.to_numpy(zero_copy_only=False).reshape(-1, dim), len(column), dim, str(path))
 
 
-def _read_npz(path: Path, dim: int) -> Iterator[tuple[Ids, Vectors]]:
-    with np.load(path, allow_pickle=False) as file:
+def _read_npz(file: BinaryIO, path: Path, dim: int) -> Iterator[tuple[Ids, Vectors]]:
+    if file.read(6) == b"\x93NUMPY":
+        raise BadInput(f"{path}: is one array, an .npy file; save both with np.savez(path, ids=ids, vectors=vectors)")
+    with zipfile.ZipFile(file) as archive:
+        names = [each.removesuffix(".npy") for each in archive.namelist()]
         for name in ("ids", "vectors"):
-            if name not in file.files:
-                raise BadInput(f"{path}: no array {name!r}. Available: {', '.join(file.files)}")
-        ids = as_ids(file["ids"])
+            if name not in names:
+                raise BadInput(f"{path}: no array {name!r}. Available: {', '.join(names)}")
+        for name in ("ids", "vectors"):
+            _check_array(archive, name, file, path)
+        ids = as_ids(_load_array(archive, "ids"))
         check_unique(ids, str(path))
-        yield ids, check_vectors(file["vectors"], len(ids), dim, str(path))
+        yield ids, check_vectors(_load_array(archive, "vectors"), len(ids), dim, str(path))
+
+
+def _check_array(archive: zipfile.ZipFile, name: str, file: BinaryIO, path: Path) -> None:
+    """Compare what the header of an array claims with its entry, and the entry with the file, before any is read."""
+    entry = archive.getinfo(f"{name}.npy")
+    _check_claim(entry.file_size, file, path)
+    with archive.open(entry) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(member)
+        if dtype.kind not in "iufU":
+            raise BadInput(f"{path}: {name} must be numbers{' or strings' if name == 'ids' else ''}, got {dtype}")
+        expected = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or expected != entry.file_size - member.tell():
+            raise BadInput(
+                f"{path}: cannot be read: {name} claims {expected:,} bytes, and has {entry.file_size - member.tell():,}"
+            )
+
+
+def _load_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(f"{name}.npy") as member:
+        found: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        return found
 
 
 def write_vectors(path: Path, pieces: Iterator[tuple[Ids, Vectors]], dim: int) -> int:
@@ -156,7 +214,7 @@ def _write_parquet(path: Path, pieces: Iterator[tuple[Ids, Vectors]], dim: int) 
 def vectors_source(key: str, path: str) -> Source:
     """The link to a file of vectors, which counts by its content."""
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(Path(path)) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise BadInput(f"{key}: {path} cannot be read: {error.strerror}{suggest_path(Path(path))}") from None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from pyarrow import types
+from pydantic import AfterValidator
 
 from samovar.brewing.arrays import as_numpy, is_text, plain_type
 from samovar.brewing.frames import find_frame
+from samovar.config.records import Text
 from samovar.config.values import describe
 from samovar.errors import BadInput
 from samovar.tables import Bag, Record, Table
@@ -23,13 +25,21 @@ Floats = NDArray[np.float64]
 DATE_PARTS = ("month", "day", "weekday", "hour")
 
 
+def _check_zone(zone: str) -> str:
+    pc.hour(pa.array([0], pa.timestamp("us", zone)))  # Arrow's own error is a ValueError
+    return zone
+
+
+Zone = Annotated[Text, AfterValidator(_check_zone)]
+
+
 @dataclass(frozen=True)
 class Column:
     """What a column of the rows means."""
 
-    name: str
+    name: Text
     kind: Kind
-    zone: str | None = None
+    zone: Zone | None = None
     """The time zone of a date."""
 
 

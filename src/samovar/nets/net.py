@@ -148,16 +148,18 @@ class NumberEmbedding(nn.Module):
         super().__init__()
         self.sizes = [dim] * len(edges)
         num_bins = max((len(each) - 1 for each in edges), default=0)
-        starts = np.zeros((len(edges), 1, num_bins), np.float32)
-        slopes = np.zeros((len(edges), 1, num_bins), np.float32)  # a bin that a number does not have is always 0
+        # Of torch, so that the meta device takes no memory for them.
+        starts = torch.zeros(len(edges), 1, num_bins)
+        slopes = torch.zeros(len(edges), 1, num_bins)  # a bin that a number does not have is always 0
         for place, each in enumerate(edges):
-            widths = np.diff(np.asarray(each, np.float64))
+            values = np.ascontiguousarray(each, np.float64)
+            widths = np.diff(values)
             if len(each) < 2 or not (widths > 0).all():
                 raise BadInput(f"the edges of number {place} must be at least two, ascending")
-            starts[place, 0, : len(widths)] = each[:-1]
-            slopes[place, 0, : len(widths)] = 1 / widths
-        self.register_buffer("starts", torch.from_numpy(starts))
-        self.register_buffer("slopes", torch.from_numpy(slopes))
+            starts[place, 0, : len(widths)] = torch.tensor(values[:-1])
+            slopes[place, 0, : len(widths)] = torch.tensor(1 / widths)
+        self.register_buffer("starts", starts)
+        self.register_buffer("slopes", slopes)
         self.scale = nn.Parameter(torch.empty(len(edges), 1, dim).uniform_(-1, 1))
         self.shift = nn.Parameter(torch.empty(len(edges), 1, dim).uniform_(-1, 1))
         self.weight = nn.Parameter(torch.zeros(len(edges), num_bins, dim))
@@ -210,7 +212,7 @@ class MemberLinear(nn.Module):
         assert self.r is not None
         draws = torch.randn(len(self.r), 1, len(sizes))
         with torch.no_grad():
-            self.r.copy_(draws.repeat_interleave(torch.tensor(sizes), 2))
+            self.r.copy_(draws.repeat_interleave(torch.tensor(sizes), 2, output_size=sum(sizes)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """From [members or 1, B, inputs] to [members, B, outputs]."""

@@ -1,13 +1,15 @@
 """One column of numbers as a net takes it: a map to normal scores, and the bins of its piecewise-linear encoding. Knows
 no tables and no nets."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, InstanceOf
 from scipy.special import ndtri
+
+from samovar.config.records import Number, Text
 
 Floats = NDArray[np.float64]
 
@@ -47,9 +49,31 @@ class NumberMap:
     def state_dict(self) -> dict[str, Any]:
         return {"fill": self.fill, "knots": self.knots, "scores": self.scores, "edges": self.edges}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "NumberMap":
-        return cls(state["fill"], state["knots"], state["scores"], state["edges"])
+
+def _check_floats(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype not in (np.float32, np.float64) or array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError("not a list of finite numbers")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class NumberState:
+    """One number that a net gets, as a file holds it."""
+
+    column: Text
+    part: Text
+    fill: Number
+    knots: Annotated[InstanceOf[np.ndarray], AfterValidator(_check_floats)]
+    scores: Annotated[InstanceOf[np.ndarray], AfterValidator(_check_floats)]
+    edges: Annotated[InstanceOf[np.ndarray], AfterValidator(_check_floats)]
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.knots) == len(self.scores) or not (np.diff(self.knots) > 0).all():
+            raise ValueError("there must be a score for each knot, and knots must be ascending")
+
+    @property
+    def map(self) -> NumberMap:
+        return NumberMap(self.fill, self.knots, self.scores, self.edges)
 
 
 def _normal_scores(ordered: Floats) -> tuple[Floats, Floats]:

@@ -1,6 +1,7 @@
 """`TablePreprocessor`: learns from rows how their columns become the inputs of a net. Knows no nets and no targets."""
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from samovar.config.values import suggest
+from samovar.config.records import AtLeastOne, Text, check_state, in_file
+from samovar.config.values import describe, suggest
 from samovar.errors import BadInput, NotAResult, UnknownColumn
 from samovar.nets.columns import (
     DATE_PARTS,
@@ -24,7 +26,7 @@ from samovar.nets.columns import (
     read_numbers,
 )
 from samovar.nets.inputs import TabularInputs
-from samovar.nets.numbers import NumberMap
+from samovar.nets.numbers import NumberMap, NumberState
 from samovar.results.state import load_tree, save_tree
 
 KIND = "TablePreprocessor"
@@ -48,8 +50,8 @@ class _Number:
 class _Category:
     """One category that the net gets. Code 0 is unknown; the others follow the order of `values`."""
 
-    column: str
-    values: list[str | None]
+    column: Text
+    values: list[Text | None]
     """None if missing is a category of its own."""
 
     @property
@@ -59,6 +61,31 @@ class _Category:
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         found = pc.index_in(array, value_set=pa.array(self.values, pa.string()))
         return np.asarray(pc.fill_null(found, -1)).astype(np.int64) + 1
+
+
+_PARTS = {"number": ("", MISSING), "date": ("", *DATE_PARTS, MISSING)}
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What a file holds."""
+
+    num_bins: AtLeastOne | None
+    min_count: AtLeastOne
+    columns: list[Column]
+    numbers: list[NumberState]
+    categories: list[_Category]
+
+    def __post_init__(self) -> None:
+        kinds: dict[str, str] = {each.name: each.kind for each in self.columns}
+        if len(kinds) < len(self.columns):
+            raise ValueError("several columns have one name")
+        for number in self.numbers:
+            if number.part not in _PARTS.get(kinds.get(number.column, ""), ()):
+                raise ValueError(f"no column has the number {number.column!r} {number.part!r}")
+        for category in self.categories:
+            if kinds.get(category.column) != "category":
+                raise ValueError(f"no column has the categories of {category.column!r}")
 
 
 class TablePreprocessor:
@@ -246,16 +273,17 @@ class TablePreprocessor:
 
         Raises:
             NotAResult: It is not the state of a preprocessor, or of a newer one.
+            CorruptData: The state is damaged.
         """
-        if state.get("kind") != KIND or state.get("format") != FORMAT:
+        if str(state.get("kind")) != KIND or str(state.get("format")) != str(FORMAT):  # arrays compare by element
             raise NotAResult(
                 f"the state is not that of a {KIND} of format {FORMAT}, but has kind {state.get('kind')!r} and format "
                 f"{state.get('format')!r}"
             )
-        self.num_bins, self.min_count = state["num_bins"], state["min_count"]
-        self._columns = [Column(each["name"], each["kind"], each["zone"]) for each in state["columns"]]
-        self._numbers = [_Number(each["column"], each["part"], NumberMap.from_state(each)) for each in state["numbers"]]
-        self._categories = [_Category(each["column"], list(each["values"])) for each in state["categories"]]
+        found = check_state(_State, state, f"the state of the {KIND}")
+        self.num_bins, self.min_count = found.num_bins, found.min_count
+        self._columns, self._categories = found.columns, found.categories
+        self._numbers = [_Number(each.column, each.part, each.map) for each in found.numbers]
 
     def save(self, path: str | Path) -> None:
         """Write the state into one file, without pickle. An existing file is replaced in one step.
@@ -277,12 +305,17 @@ class TablePreprocessor:
 
         Raises:
             NotAResult: The file is missing, damaged or of another kind.
+            CorruptData: What it holds is damaged.
+            BadInput: It is not a path.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise BadInput(f"path must be that of a file, got {describe(path)}")
         tree = load_tree(Path(path).expanduser())
-        if not isinstance(tree, dict) or tree.get("kind") != KIND:
+        if not isinstance(tree, dict) or str(tree.get("kind")) != KIND:
             raise NotAResult(f"{path}: not a {KIND}, but another file of Samovar")
         preprocessor = cls()
-        preprocessor.load_state_dict(tree)
+        with in_file(path):
+            preprocessor.load_state_dict(tree)
         return preprocessor
 
 

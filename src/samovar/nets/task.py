@@ -3,7 +3,8 @@ outputs. Knows no rows and no nets."""
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +12,34 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from pyarrow import types
+from pydantic import Field, Strict
 from torch.nn import functional
 
 from samovar.brewing.arrays import as_numpy, is_text
+from samovar.config.records import Flag, Number, Positive, Text, check_state
 from samovar.errors import BadInput
 from samovar.nets.columns import as_column
 
 MOST_CLASSES = 100
 """Integers are classes only if they are not more than these."""
+_Kind = Literal["regression", "binary", "multiclass"]
+_Int64 = Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a file holds."""
+
+    kind: _Kind
+    classes: list[Text] | list[Flag] | list[_Int64] | list[Number] | None
+    mean: Number
+    std: Positive
+
+    def __post_init__(self) -> None:
+        num_classes = 0 if self.classes is None else len(set(self.classes))
+        kind = "regression" if self.classes is None else "binary" if num_classes == 2 else "multiclass"
+        if kind != self.kind or num_classes == 1 or num_classes < len(self.classes or ()):
+            raise ValueError(f"the classes are not those of kind {self.kind!r}")
 
 
 class TabularTask:
@@ -55,7 +76,7 @@ class TabularTask:
     """
 
     def __init__(self) -> None:
-        self.kind: Literal["regression", "binary", "multiclass"] = "regression"
+        self.kind: _Kind = "regression"
         self.classes: NDArray[Any] | None = None
         self.mean = 0.0
         self.std = 1.0
@@ -204,9 +225,13 @@ class TabularTask:
 
         Args:
             state: The state.
+
+        Raises:
+            CorruptData: The state is damaged.
         """
-        self.kind, self.mean, self.std = state["kind"], state["mean"], state["std"]
-        self.classes = None if state["classes"] is None else _as_classes(pa.array(state["classes"]))
+        found = check_state(_State, state, "the state of the TabularTask")
+        self.kind, self.mean, self.std = found.kind, found.mean, found.std
+        self.classes = None if found.classes is None else _as_classes(pa.array(found.classes))
 
 
 def _read_target(target: Any) -> pa.Array:

@@ -1,11 +1,14 @@
 """Criteria: the loss to train with, the loss to compare nets by, and predictions from raw outputs."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
 
 import torch
+from pydantic import Field, Strict
 from torch.nn import functional
 
+from samovar.config.records import Number, Positive, check_state
 from samovar.errors import BadInput
 from samovar.trainer.targets import TargetColumns, TrainingSubset, find_columns, gather_targets
 
@@ -55,6 +58,19 @@ class Criterion(Protocol):
 
     def postproc(self, pred: Any) -> Any:
         """Turn the output of the net into a prediction."""
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a file holds."""
+
+    kinds: Annotated[list[Annotated[int, Strict(), Field(ge=0, le=2**24)]], Field(min_length=1)]
+    means: list[Number]
+    stds: list[Positive]
+
+    def __post_init__(self) -> None:
+        if not len(self.kinds) == len(self.means) == len(self.stds) or 2 in self.kinds:
+            raise ValueError("there must be a mean and a standard deviation for each kind, and two classes are kind 0")
 
 
 class MixedCriterion:
@@ -179,8 +195,9 @@ class MixedCriterion:
         return {"kinds": list(columns.kinds), "means": list(columns.means), "stds": list(columns.stds)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state."""
-        self.columns = TargetColumns(tuple(state["kinds"]), tuple(state["means"]), tuple(state["stds"]))
+        """Continue from a state; `CorruptData` if it is damaged."""
+        found = check_state(_State, state, "the state of the MixedCriterion")
+        self.columns = TargetColumns(tuple(found.kinds), tuple(found.means), tuple(found.stds))
 
 
 def _are_class_labels(output: Any, target: Any) -> bool:

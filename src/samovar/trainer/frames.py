@@ -11,10 +11,20 @@ import torch
 from numpy.typing import NDArray
 from pyarrow import types
 
+from samovar.config.records import Flag, Number, Text, check_state
 from samovar.config.values import suggest
 from samovar.data.examples import Indices
 from samovar.errors import BadInput, UnknownColumn
-from samovar.nets.columns import Column, find_column, read_categories, read_columns, read_dates, read_numbers
+from samovar.nets.columns import (
+    Column,
+    Kind,
+    Zone,
+    find_column,
+    read_categories,
+    read_columns,
+    read_dates,
+    read_numbers,
+)
 
 Columns = Mapping[str, pa.Array]
 _DAY = 86400.0
@@ -28,6 +38,27 @@ class _Input:
     """What stands for a missing number: the mean of the others."""
     values: list[str]
     """The categories; the code of the first is 1."""
+
+
+@dataclass(frozen=True)
+class _InputState:
+    name: Text
+    kind: Kind
+    zone: Zone | None
+    fill: Number
+    values: list[Text]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a file holds."""
+
+    inputs: list[_InputState]
+    are_ids: Flag
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.inputs) == len({each.name for each in self.inputs}):
+            raise ValueError("there must be inputs, each with a name of its own")
 
 
 class FrameInputs:
@@ -75,11 +106,9 @@ class FrameInputs:
         return {"inputs": inputs, "are_ids": self._are_ids}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._are_ids = state["are_ids"]
-        self._inputs = [
-            _Input(Column(each["name"], each["kind"], each["zone"]), each["fill"], list(each["values"]))
-            for each in state["inputs"]
-        ]
+        found = check_state(_State, state, "the state of the frame's columns")
+        self._are_ids = found.are_ids
+        self._inputs = [_Input(Column(e.name, e.kind, e.zone), e.fill, e.values) for e in found.inputs]
 
 
 def is_frame(rows: Any) -> bool:

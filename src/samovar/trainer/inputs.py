@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import InstanceOf
 
+from samovar.config.records import check_state
 from samovar.data import BatchMaker
 from samovar.data.batches import as_arrays
 from samovar.data.examples import ArrayDataset, Indices
@@ -21,11 +23,16 @@ _ROWS_FOR_BOUNDS = 100_000  # sorting more would take long
 class Scale:
     """What one input is standardised by. Tensors with an entry per column of a matrix, or one for everything."""
 
-    low: torch.Tensor
-    high: torch.Tensor
+    low: InstanceOf[torch.Tensor]
+    high: InstanceOf[torch.Tensor]
     """Values beyond are outliers, and are clipped: one that is a hundred deviations away would rule the prediction."""
-    mean: torch.Tensor
-    std: torch.Tensor
+    mean: InstanceOf[torch.Tensor]
+    std: InstanceOf[torch.Tensor]
+
+    def __post_init__(self) -> None:
+        parts = (self.low, self.high, self.mean, self.std)
+        if any(not each.is_floating_point() or each.dim() > 1 or each.shape != self.low.shape for each in parts):
+            raise ValueError("the parts of a scale must have one number each, or one per column")
 
     def apply(self, values: torch.Tensor) -> torch.Tensor:
         return (values.clamp(self.low, self.high) - self.mean) / self.std
@@ -35,6 +42,13 @@ class Scale:
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         return {name: value.cpu() for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a file holds."""
+
+    scales: list[Scale | None]
 
 
 class InputScales:
@@ -71,7 +85,7 @@ class InputScales:
         return {"scales": [None if each is None else each.state_dict() for each in self._scales]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._scales = [None if each is None else Scale(**each) for each in state["scales"]]
+        self._scales = check_state(_State, state, "the state of the scales").scales
 
 
 def find_scales(maker: BatchMaker, train: Indices) -> InputScales:

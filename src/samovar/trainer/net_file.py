@@ -6,16 +6,22 @@
                            best one that it had is in external_stuff/net.pt
 """
 
+import os
 import shutil
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field, Strict
 
-from samovar.errors import BadInput, NotAResult
+from samovar.config.document import suggest_path
+from samovar.config.records import Number, Text, check_state, in_file
+from samovar.config.values import describe
+from samovar.errors import BadInput, NotAResult, SamovarError
 from samovar.nets import TablePreprocessor, TabularTask
 from samovar.results.state import encode_tree, load_tree
 from samovar.trainer.criteria import MixedCriterion
@@ -26,54 +32,82 @@ from samovar.training.facade import is_created, kept_config
 KIND = "PytorchTrainer"
 RUN_FILE = "model/net.pt"
 _UNFINISHED_FILE = "external_stuff/net.pt"  # no other part of a result is left alone
+_FREE_BYTES = 64 << 20
+_MOST_TIMES = 4  # a builder may make doubles of what was trained in half precision
+
+
+@dataclass(frozen=True)
+class _Criterion:
+    kind: Literal["mixed", "table", "own"]
+    state: dict[Any, Any] | None
+    name: Text = ""
+    """The class of one's own."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    kind: Literal["frame", "table"]
+    state: dict[Any, Any]
+    target: Text | None
+
+
+@dataclass(frozen=True)
+class _TableArgs:
+    num_members: Annotated[int, Strict(), Field(ge=1, le=2**24)]
 
 
 @dataclass(frozen=True)
 class NetFile:
-    weights: Mapping[str, torch.Tensor]
+    """What a file holds. The states inside are checked by those that they belong to."""
+
+    weights: dict[Text, Any]
+    """Also the extra states of modules, which are no tensors."""
     build_args: Any
     """None if they are not plain data."""
-    criterion: Mapping[str, Any]
-    scales: Mapping[str, Any]
+    criterion: _Criterion
+    epoch: Annotated[int, Strict(), Field(ge=0)]
+    loss: Number
+    scales: dict[Any, Any] = field(default_factory=lambda: {"scales": []})  # files of Samovar 0.2 have none
     """The state of the scales of inputs."""
-    rows: Mapping[str, Any] | None
+    rows: _Rows | None = None
     """What turns frames into inputs, if the net was trained on one."""
-    epoch: int
-    loss: float
 
     @property
     def is_table(self) -> bool:
         """Whether it is the net that needs no builder."""
-        return self.rows is not None and self.rows["kind"] == "table"
+        return self.rows is not None and self.rows.kind == "table"
 
-    def tree(self) -> dict[str, Any]:
-        return {
-            "kind": KIND,
-            "weights": dict(self.weights),
-            "build_args": self.build_args,
-            "criterion": dict(self.criterion),
-            "scales": dict(self.scales),
-            "rows": None if self.rows is None else dict(self.rows),
-            "epoch": self.epoch,
-            "loss": self.loss,
-        }
+    @property
+    def num_members(self) -> int:
+        """Of the net that needs no builder."""
+        return check_state(_TableArgs, self.build_args, "build_args").num_members
 
 
 def read_net(path: Path) -> NetFile:
     tree = load_tree(path)
-    if not isinstance(tree, dict) or tree.get("kind") != KIND:
+    if not isinstance(tree, dict) or str(tree.get("kind")) != KIND:  # arrays compare by element
         raise NotAResult(f"{path}: not a net of {KIND}, but another file of Samovar")
-    scales = tree.get("scales", {"scales": []})  # files of Samovar 0.2 have none
-    return NetFile(
-        tree["weights"], tree["build_args"], tree["criterion"], scales, tree.get("rows"), tree["epoch"], tree["loss"]
-    )
+    return check_state(NetFile, tree, str(path))
 
 
 # Names
 
 
+def find_net(name: str | Path, run: int | None) -> Path:
+    """The file to load for a name."""
+    if run is not None:
+        return run_path(name, run)
+    path = net_path(name)
+    if path.exists():
+        return path
+    looked = "" if str(path) == str(name) else f". load({str(name)!r}) reads this file, and no other"
+    raise NotAResult(f"{path}: no such file{looked}{suggest_path(path, '*.pt')}")
+
+
 def base_path(name: str | Path) -> Path:
     """The name of a training as a path; people also give the name of the file."""
+    if not isinstance(name, str | os.PathLike):
+        raise BadInput(f"name must be that of a net, got {describe(name)}")
     path = Path(name).expanduser()
     if path.name in ("", "..", ".pt"):
         raise BadInput(f"name must be that of a net, got {str(name)!r}")
@@ -155,19 +189,23 @@ def describe_criterion(criterion: Any) -> dict[str, Any]:
     return {"kind": "own", "name": type(criterion).__qualname__, "state": state}
 
 
-def restore_criterion(path: Path, saved: Mapping[str, Any], given: Any) -> Any:
+def restore_criterion(path: Path, saved: NetFile, given: Any) -> Any:
     """Those of Samovar are rebuilt from the file; any other has to be given."""
-    if saved["kind"] in ("mixed", "table") and given is None:
-        criterion = MixedCriterion() if saved["kind"] == "mixed" else TabularTask()
-        criterion.load_state_dict(saved["state"])
-        return criterion
+    kind, state = saved.criterion.kind, saved.criterion.state
     if given is None:
-        raise BadInput(
-            f"{path}: was trained with your own criterion {saved['name']}, and files hold no code. "
-            "Pass it: load(…, criterion=…)"
-        )
-    if saved.get("state") is not None and hasattr(given, "load_state_dict"):
-        given.load_state_dict(saved["state"])
+        if kind == "own":
+            raise BadInput(
+                f"{path}: was trained with your own criterion {saved.criterion.name}, and files hold no code. "
+                "Pass it: load(…, criterion=…)"
+            )
+        given = MixedCriterion() if kind == "mixed" else TabularTask()
+        with in_file(path):
+            given.load_state_dict(state)
+    elif state is not None and hasattr(given, "load_state_dict"):
+        with in_file(path), in_own_code(f"{path}: {type(given).__name__} cannot load the state of the criterion in it"):
+            given.load_state_dict(state)
+    if saved.is_table and not isinstance(given, TabularTask):
+        raise BadInput(f"{path}: the net for tables needs a TabularTask as its criterion, got {type(given).__name__}")
     return given
 
 
@@ -178,19 +216,52 @@ def describe_rows(rows: FrameInputs | TablePreprocessor | None, target: str | No
     return {"kind": kind, "state": rows.state_dict(), "target": target}
 
 
-def restore_rows(saved: Mapping[str, Any] | None) -> tuple[FrameInputs | TablePreprocessor | None, str | None]:
+def restore_rows(path: Path, saved: NetFile) -> tuple[FrameInputs | TablePreprocessor | None, str | None]:
     """What turns rows into inputs, and the name of the target."""
-    if saved is None:
+    if saved.rows is None:
         return None, None
-    rows = TablePreprocessor() if saved["kind"] == "table" else FrameInputs()
-    rows.load_state_dict(saved["state"])
-    return rows, saved["target"]
+    rows = TablePreprocessor() if saved.is_table else FrameInputs()
+    with in_file(path):
+        rows.load_state_dict(saved.rows.state)
+    return rows, saved.rows.target
 
 
-def load_weights(net: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: str) -> None:
+def check_size(build: Callable[[], torch.nn.Module], path: Path) -> None:
+    """Refuse a net that is far larger than its file, before there is memory for it.
+
+    It is built on torch's meta device, which has shapes only. A builder that cannot do without values is not checked.
+    """
+    try:
+        with torch.device("meta"):
+            values = [each for each in build().state_dict().values() if isinstance(each, torch.Tensor)]
+            num_bytes = sum(each.numel() * each.element_size() for each in values)
+    except SamovarError:
+        raise
+    except Exception:
+        return
+    size = path.stat().st_size
+    if num_bytes > _FREE_BYTES + _MOST_TIMES * size:
+        raise BadInput(
+            f"{path}: the weights do not fit the net: with the arguments in the file it needs {num_bytes:,} bytes, and "
+            f"the file has {size:,}"
+        )
+
+
+@contextmanager
+def in_own_code(problem: str) -> Iterator[None]:
+    """Code of the user's own is handed what a stranger may have written, and can raise anything."""
+    try:
+        yield
+    except SamovarError:
+        raise
+    except Exception as error:
+        raise BadInput(f"{problem} ({type(error).__name__}: {error})") from error
+
+
+def load_weights(net: torch.nn.Module, weights: Mapping[str, Any], source: str) -> None:
     try:
         net.load_state_dict(OrderedDict(weights))
-    except RuntimeError as error:
+    except Exception as error:  # modules can have code of their own for it
         raise BadInput(
             f"{source}: the weights do not fit the net: {error}. Use the builder and arguments it was trained with"
         ) from error

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import torch
 
 from samovar.callbacks.best_nets import Weights
+from samovar.config.records import in_file
 from samovar.errors import BadInput
 from samovar.nets import TablePreprocessor, TabularNet
 from samovar.runner.device import choose_device
@@ -14,17 +15,20 @@ from samovar.trainer.criteria import MixedCriterion
 from samovar.trainer.estimator import Estimator
 from samovar.trainer.inputs import InputScales
 from samovar.trainer.net_file import (
+    KIND,
     RUN_FILE,
     NetFile,
     as_plain_data,
+    check_size,
     describe_criterion,
     describe_rows,
+    find_net,
+    in_own_code,
     load_weights,
     net_path,
     read_net,
     restore_criterion,
     restore_rows,
-    run_path,
 )
 
 NetBuilder: TypeAlias = Callable[..., torch.nn.Module]
@@ -88,8 +92,16 @@ class StoredNet(Estimator):
             build_args = {"num_members": self._num_members}
             average = "average."  # the net that predicts; the other one is only trained
             weights = {name.removeprefix(average): value for name, value in weights.items() if name.startswith(average)}
-        criterion, rows = describe_criterion(self.criterion), describe_rows(self._rows, self._target_name)
-        return NetFile(weights, build_args, criterion, self._scales.state_dict(), rows, epoch, loss).tree()
+        return {
+            "kind": KIND,
+            "weights": dict(weights),
+            "build_args": build_args,
+            "criterion": describe_criterion(self.criterion),
+            "scales": self._scales.state_dict(),
+            "rows": describe_rows(self._rows, self._target_name),
+            "epoch": epoch,
+            "loss": loss,
+        }
 
     def _remember_builder(self, path: Path, folder: Path) -> None:
         """Remember that this trainer's builder makes the nets of a training."""
@@ -107,7 +119,7 @@ class StoredNet(Estimator):
         criterion: Any = None,
         run: int | None = None,
     ) -> Self:
-        path = net_path(name) if run is None else run_path(name, run)
+        path = find_net(name, run)
         saved = read_net(path)
         if saved.is_table:
             return cls(device=device)._load(path, saved, criterion)
@@ -126,12 +138,17 @@ class StoredNet(Estimator):
                 f"{path}: the arguments of the builder were not plain data, so the file does not hold them. Pass them: "
                 "load(name, net_build_args=…)"
             )
-        return cls(net_builder, args, device)._load(path, saved, criterion)
+        trainer = cls(net_builder, args, device)
+        if args is saved.build_args:
+            with in_own_code(f"{path}: the builder failed with the arguments in the file, {_shorten(args)}"):
+                check_size(trainer._build, path)
+                trainer._net = trainer._build()
+        return trainer._load(path, saved, criterion)
 
     def _load_into(
         self, name: str | Path, device: str | None = None, criterion: Any = None, run: int | None = None
     ) -> Self:
-        path = net_path(name) if run is None else run_path(name, run)
+        path = find_net(name, run)
         if device is not None:
             self.device = choose_device(device)
         return self._load(path, read_net(path), criterion)
@@ -143,15 +160,24 @@ class StoredNet(Estimator):
                 "no builder: PytorchTrainer.load(name)" if saved.is_table else "a builder: PytorchTrainer(net_builder)"
             )
             raise BadInput(f"{path}: the net in it needs {needs}")
-        if criterion is None and saved.criterion["kind"] == "own" and not isinstance(self.criterion, MixedCriterion):
+        if criterion is None and saved.criterion.kind == "own" and not isinstance(self.criterion, MixedCriterion):
             criterion = self.criterion
-        self.criterion = restore_criterion(path, saved.criterion, criterion)
-        self._rows, self._target_name = restore_rows(saved.rows)
+        scales = InputScales()
+        with in_file(path):
+            scales.load_state_dict(saved.scales)
+            num_members = saved.num_members if saved.is_table else self._num_members
+        rows, target_name = restore_rows(path, saved)
+        self.criterion = restore_criterion(path, saved, criterion)
+        self._rows, self._target_name, self._scales, self._num_members = rows, target_name, scales, num_members
         if saved.is_table:
-            self._num_members, self._net = saved.build_args["num_members"], None
+            self._net = None
+            check_size(self._build, path)
         load_weights(self.net, saved.weights, str(path))
         self.net.to(self.device)
-        self._scales = InputScales()
-        self._scales.load_state_dict(saved.scales)
         self._is_trained = True
         return self
+
+
+def _shorten(args: Any) -> str:
+    text = repr(args)
+    return text if len(text) <= 60 else f"{text[:59]}…"
