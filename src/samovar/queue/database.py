@@ -2,6 +2,8 @@
 for it. Knows no jobs.
 
 Every transaction opens its own connection: none can go stale, a removed file is noticed, and threads share nothing.
+What only reads works without the right to write, and takes no more time and memory than a queue of that size needs: the
+file may be a stranger's.
 """
 
 import os
@@ -92,7 +94,13 @@ _BUSY_SECONDS = 30.0
 _PERMANENT = (ProgrammingError, DataError)
 _SQLITE_IS_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _SQLITE_IS_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
+_SQLITE_NO_RIGHT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 _CREATION_LOCK = 5338  # any number
+_MAX_VALUE_BYTES = 64 << 20
+_STEPS_PER_LOOK = 100_000
+_MIN_STEPS = 20_000_000
+_STEPS_PER_BYTE = 100
+"""Of SQLite's machine, which reads a job in a few hundred steps."""
 _EXAMPLES = "sqlite:///queue.db or postgresql://user@host/name"
 
 T = TypeVar("T")
@@ -105,11 +113,15 @@ class Database:
         engine: SQLAlchemy's.
         name: As errors show it; without a password.
         patience_seconds: How long a transaction is retried.
+        reader: An engine for what only reads; by default the same.
     """
 
-    def __init__(self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS, reader: Engine | None = None
+    ) -> None:
         self.name = name
         self._engine = engine
+        self._reader = reader or engine
         self._patience_seconds = patience_seconds
         self._has_answered = False
 
@@ -129,22 +141,29 @@ class Database:
         """
         parsed = _parse(url)
         if parsed.get_backend_name() == "sqlite":
-            engine, name = _open_sqlite(parsed, is_new)
+            path = _find_sqlite(parsed, is_new)
+            database = cls(_open_sqlite(path), str(path), patience_seconds, _open_sqlite(path, is_reader=True))
         else:
-            engine, name = _open_postgresql(parsed), _show(url)
-        database = cls(engine, name, patience_seconds)
+            database = cls(_open_postgresql(parsed), _show(url), patience_seconds)
         if is_new:
             database.transact(_create_tables)
-        elif not database.transact(lambda connection: inspect(connection).has_table(jobs.name)):
-            raise _no_queue(name)
+        elif not database.read(_has_jobs):
+            raise _no_queue(database.name)
         return database
 
     def transact(self, act: Callable[[Connection], T]) -> T:
         """Run `act` in a transaction. If the database does not answer, retry until the patience is over."""
+        return self._attempt(self._engine, act)
+
+    def read(self, act: Callable[[Connection], T]) -> T:
+        """As `transact`, for what changes nothing: it waits for no writer and needs no right to write."""
+        return self._attempt(self._reader, act)
+
+    def _attempt(self, engine: Engine, act: Callable[[Connection], T]) -> T:
         deadline, pause = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                with self._engine.begin() as connection:
+                with engine.begin() as connection:
                     answer = act(connection)
                 self._has_answered = True
                 return answer
@@ -154,8 +173,7 @@ class Database:
                 if is_permanent or time.monotonic() + pause > deadline:
                     tried = "" if is_permanent else f" after {self._patience_seconds:.0f} s"
                     raise QueueUnavailable(
-                        f"{self.name}: the queue's database cannot be used{tried}: {reason}. Restore it and start "
-                        "again, or rebuild it from the result directories with `samovar queue rebuild`"
+                        f"{self.name}: the queue's database cannot be used{tried}: {reason}. {_cure(error.orig)}"
                     ) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -167,6 +185,24 @@ class Database:
             return False
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # none: text that is not UTF-8
         return code not in _SQLITE_IS_BUSY and not (self._has_answered and code in _SQLITE_IS_AWAY)
+
+
+def _cure(error: BaseException | None) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _SQLITE_NO_RIGHT:
+        return (
+            "Check your rights on the file, the files beside it whose names begin with its name, and the folder; or "
+            "copy them all to a folder of your own"
+        )
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return "It takes far longer to read than a queue of its size: Samovar did not make it"
+    return "Restore it and start again, or rebuild it from the result directories with `samovar queue rebuild`"
+
+
+def _has_jobs(connection: Connection) -> bool:
+    """Whether there is a table of jobs. A view of that name could compute anything."""
+    found = inspect(connection)
+    return found.has_table(jobs.name) and jobs.name not in found.get_view_names()
 
 
 def _create_tables(connection: Connection) -> None:
@@ -202,7 +238,7 @@ def _no_queue(name: str) -> NotAResult:
     return NotAResult(f"{name}: there is no queue. Check --db, or create one with `samovar queue add`")
 
 
-def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
+def _find_sqlite(url: URL, is_new: bool) -> Path:
     if url.host:
         raise BadInput(f"--db sqlite://{url.host}…: an SQLite file has three slashes, such as sqlite:///queue.db")
     if not url.database or url.database == ":memory:":
@@ -216,12 +252,23 @@ def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
         _make_file(path)
     elif not path.is_file():
         raise _no_queue(str(path))
-    # rw: never create an empty file in place of one that is gone
-    address = f"file:{quote(str(path))}?mode=rw"
+    return path
 
+
+def _open_sqlite(path: Path, is_reader: bool = False) -> Engine:
     def connect() -> sqlite3.Connection:
+        # rw: never create an empty file in place of one that is gone
+        mode = _reading_mode(path) if is_reader else "mode=rw"
+        address = f"file:{quote(str(path))}?{mode}"
         connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        if is_reader:
+            connection.execute("PRAGMA query_only = ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+            size_bytes = _size_bytes(path) + _size_bytes(_log_of(path))
+            num_looks = (_MIN_STEPS + _STEPS_PER_BYTE * size_bytes) // _STEPS_PER_LOOK
+            connection.set_progress_handler(_Looks(num_looks), _STEPS_PER_LOOK)
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
@@ -229,9 +276,36 @@ def _open_sqlite(url: URL, is_new: bool) -> tuple[Engine, str]:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         # locked for writing at once: a reader that later writes would fail while another connection writes
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN" if is_reader else "BEGIN IMMEDIATE")
 
-    return engine, str(path)
+    return engine
+
+
+def _reading_mode(path: Path) -> str:
+    """How to open the file for reading. SQLite reads a write-ahead log through a file of shared memory, which it
+    creates: that takes a folder that can be written, unless a writer is there."""
+    if all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent)):
+        return "mode=rw"
+    return "mode=ro" if _size_bytes(_log_of(path)) else "mode=ro&immutable=1"
+
+
+def _size_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _log_of(path: Path) -> Path:
+    return Path(f"{path}-wal")
+
+
+class _Looks:
+    """SQLite asks it every so many steps; true ends the query."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def __call__(self) -> bool:
+        self._left -= 1
+        return self._left < 0
 
 
 def _make_file(path: Path) -> None:

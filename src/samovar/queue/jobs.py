@@ -174,6 +174,7 @@ class Queue:
     def __init__(self, database: Database) -> None:
         self.name = database.name
         self._transact = database.transact
+        self._read = database.read
 
     def add(self, tasks: Sequence[Task]) -> list[Added]:
         """Add all tasks; or none, if one of them conflicts with a job.
@@ -208,7 +209,7 @@ class Queue:
             query = query.where(jobs.c.state.in_(states))
         if ids:
             query = query.where(jobs.c.id.in_(_valid_ids(ids)))
-        return self._transact(lambda connection: [_to_job(row) for row in connection.execute(query)])
+        return self._read(lambda connection: [_to_job(row) for row in connection.execute(query)])
 
     def job(self, number: int) -> Job:
         """The job of that number."""
@@ -220,12 +221,12 @@ class Queue:
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state."""
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        return self._transact(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+        return self._read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     def states(self, ids: Sequence[int]) -> dict[int, State]:
         """The state of each of these jobs."""
         query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(ids)).order_by(jobs.c.id)
-        return self._transact(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+        return self._read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     def take(self, holder: str, lease_seconds: float = LEASE_SECONDS) -> Job | None:
         """Take the next job under a new lease epoch; None if none waits. Every call needs another `holder`, except a
