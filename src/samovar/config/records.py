@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -70,7 +71,7 @@ AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=2**48)]
 """These five are for `check_state`, which is strict only where an annotation is."""
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a file that a user names, for reading; `OSError` if it cannot be. A pipe could block, and a device never
     end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

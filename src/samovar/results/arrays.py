@@ -11,7 +11,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol, Self
+from io import BufferedReader
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -215,7 +216,7 @@ class ArraysFile:
         self._header = header or _Header.parse(data[8 : 8 + size], len(self._data), where)
 
     @classmethod
-    def read(cls, file: BinaryIO, where: str) -> Self:
+    def read(cls, file: BufferedReader, where: str) -> Self:
         """Read a file into memory that is taken only once the header fits the file's size: a file of holes can have any
         size."""
         num_bytes = os.fstat(file.fileno()).st_size
@@ -230,7 +231,7 @@ class ArraysFile:
         except MemoryError:
             raise CorruptData(f"{where} does not fit in memory: it has {num_bytes:,} bytes") from None
         data[: 8 + size] = prefix + text
-        if file.readinto(data[8 + size :]) != header.end:  # type: ignore[attr-defined]  # typeshed's BinaryIO lacks it
+        if file.readinto(data[8 + size :]) != header.end:
             raise CorruptData(f"{where} was cut while it was read. Try again")
         return cls(data, where, header)
 
