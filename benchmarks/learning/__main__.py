@@ -3,7 +3,8 @@
     python -m benchmarks.learning [elec adult …] [--results build/bench/learning] [--page docs/how_good.md]
 
 Every outcome is a JSON file in the folder of results. One that is there is not measured again, so a run that was
-stopped goes on. Processor times are per thread and comparable between contestants; scores do not depend on the machine.
+stopped goes on. A page keeps its section of streams or of tables if the folder has no outcome of that kind. Processor
+times are per thread and comparable between contestants; scores do not depend on the machine.
 """
 
 import argparse
@@ -71,7 +72,8 @@ def main() -> int:
             except BadInput as error:
                 print(f"python -m benchmarks.learning: {error}", file=sys.stderr)
                 return 2
-    text = to_markdown(options.results)
+    old = options.page.read_text().partition(BEGIN)[2].partition(END)[0] if options.page else ""
+    text = to_markdown(options.results, old)
     print(text)
     if options.page:
         write_into(options.page, text, (BEGIN, END))

@@ -15,17 +15,28 @@ PACKAGES = {"catboost", "lightgbm", "python", "river", "samovar", "scikit-learn"
 COLUMNS = ("data", "contestant", "score", "seeds", "higher than Samovar's by (95 %)", "verdict", "processor time")
 
 
-def to_markdown(folder: Path) -> str:
-    """Everything that has an outcome in the folder."""
-    parts = [*describe_runs(folder), ""]
-    for module, title in TITLES.items():
-        lines = list(make_lines(module, folder))
-        if lines:
-            parts += [f"### {title}", "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|---|--:|", *lines, ""]
-            parts += ["| compared with | Samovar ahead | no clear difference | Samovar behind |", "|---|---|---|---|"]
-            parts += [*count_verdicts(module, folder), ""]
-            parts += [*list_settings(module, folder), ""]
+def to_markdown(folder: Path, old: str = "") -> str:
+    """One section per field: from the outcomes in the folder or, if there are none, as it is in the old text."""
+    sections = (make_section(module, folder) or find_section(title, old) for module, title in TITLES.items())
+    return "\n\n".join(section for section in sections if section)
+
+
+def make_section(module: str, folder: Path) -> str:
+    """Nothing if the field has no outcome."""
+    lines = list(make_lines(module, folder))
+    if not lines:
+        return ""
+    parts = [f"### {TITLES[module]}", "", *describe_runs(module, folder), ""]
+    parts += [f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|---|--:|", *lines, ""]
+    parts += ["| compared with | Samovar ahead | no clear difference | Samovar behind |", "|---|---|---|---|"]
+    parts += [*count_verdicts(module, folder), "", *list_settings(module, folder)]
     return "\n".join(parts).strip()
+
+
+def find_section(title: str, text: str) -> str:
+    """The heading and what follows, up to the next heading."""
+    _, heading, rest = text.partition(f"### {title}\n")
+    return (heading + rest.partition("\n### ")[0]).strip()
 
 
 def make_lines(module: str, folder: Path) -> Iterator[str]:
@@ -89,19 +100,18 @@ def judge(own: Standing, other: Standing) -> str:
     return "ahead" if difference.middle > 0 else "behind"
 
 
-def describe_runs(folder: Path) -> Iterator[str]:
+def describe_runs(module: str, folder: Path) -> Iterator[str]:
     """Dates, machines and versions, one line per machine."""
     dates: dict[str, set[str]] = {}
     versions: dict[str, dict[str, set[str]]] = {}
-    for module in TITLES:
-        for task in open_field(module).tasks:
-            for _, standing in find_standings(module, task, folder):
-                for outcome in standing.outcomes:
-                    machine = str(outcome.machine)
-                    dates.setdefault(machine, set()).add(f"{outcome.began:%Y-%m-%d}")
-                    for package in PACKAGES & outcome.machine.versions.keys():
-                        found = versions.setdefault(machine, {}).setdefault(package, set())
-                        found.add(outcome.machine.versions[package])
+    for task in open_field(module).tasks:
+        for _, standing in find_standings(module, task, folder):
+            for outcome in standing.outcomes:
+                machine = str(outcome.machine)
+                dates.setdefault(machine, set()).add(f"{outcome.began:%Y-%m-%d}")
+                for package in PACKAGES & outcome.machine.versions.keys():
+                    found = versions.setdefault(machine, {}).setdefault(package, set())
+                    found.add(outcome.machine.versions[package])
     for machine, days in dates.items():
         packages = ", ".join(f"{name} {' and '.join(sorted(each))}" for name, each in sorted(versions[machine].items()))
         yield f"- {' to '.join(sorted({min(days), max(days)}))}: {machine}; {packages}"

@@ -41,8 +41,8 @@ def read_bars(page: str) -> Iterator[Bar]:
         if line.startswith("### "):
             title = line[4:].partition(":")[0]
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("| ") or len(cells) != 7 or cells[0] == "data":
-            continue
+        if not line.startswith("| ") or len(cells) != 7 or not (cells[1] == OWN or cells[4].endswith("]")):
+            continue  # a heading, or another table that is as wide
         data = cells[0].partition(",")[0].strip("*") or data
         contestant, score = cells[1].partition(":")[0], cells[2].strip("*").replace(",", "")
         if contestant == OWN:

@@ -15,7 +15,7 @@ from benchmarks.contest.machine import Machine
 from benchmarks.learning import streams, tables
 from benchmarks.learning.contest import Job, Plan, measure, path_of, run
 from benchmarks.learning.outcome import Outcome, Standing, group, log_losses
-from benchmarks.learning.page import BEGIN, END, STREAMS, TABLES, to_markdown
+from benchmarks.learning.page import BEGIN, END, STREAMS, TABLES, TITLES, to_markdown
 from benchmarks.learning.stream_data import StreamTask
 
 from samovar.errors import BadInput
@@ -156,4 +156,15 @@ def test_the_page_says_where_samovar_is_ahead_and_behind(tmp_path: Path) -> None
     assert f"|  | {tables.CATBOOST} | **1.0000** | 1 | -1.0000 [-1.0000, -1.0000] | behind | 1x |" in text
     assert f"| {tables.HIST} | digits |  |  |" in text
     assert f"| {tables.CATBOOST} |  |  | digits |" in text
-    assert text.startswith("- 2026-11-18: 2 cores Abacus, 24 GiB, Linux 6; python 3.11")
+    assert text.startswith("### Tables")
+    assert "- 2026-11-18: 2 cores Abacus, 24 GiB, Linux 6; python 3.11" in text
+
+
+def test_a_page_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
+    path = path_of(tmp_path, TABLES, "digits", tables.SAMOVAR, "", 0)
+    path.parent.mkdir()
+    make_outcome([1.0]).save(path)
+    titles = [f"### {TITLES[module]}\n" for module in (STREAMS, TABLES)]
+    text = to_markdown(tmp_path, f"\n{titles[0]}\nold streams\n\n{titles[1]}\nold tables\n")
+    assert text.startswith(f"{titles[0]}\nold streams\n\n{titles[1]}\n- 2026-11-18")
+    assert "old tables" not in text

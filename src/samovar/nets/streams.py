@@ -20,8 +20,9 @@ class StreamModel(BaseEmbeddingModel):
     """A net that predicts one number per row from ids and numbers, and needs no design: wide and deep.
 
     The output is a sum: a weight per id, a weight per number times the number, and a net over the vectors of all ids
-    and all numbers. The first component of an id's vector is its weight. All starts at 0, apart from ids, which start
-    close to it; so the sums learn from the first minibatch on, and the net adds what they cannot say.
+    and all numbers. The first component of an id's vector is its weight. The last layer and the weights of numbers
+    start at 0, those of ids close to it; so the sums learn from the first minibatch on, and the net adds what they
+    cannot say.
 
     Numbers should be scaled: `{"number": {"scale": "running"}}` in the recipe. NaN counts as 0, which is then the mean.
 
