@@ -34,7 +34,7 @@ T = TypeVar("T")
 MAX_BYTES = 64 << 20
 """Of a JSON file; Python needs up to 25 times as much memory for the values in it."""
 _MAX_SHOWN = 60
-_STUMBLES = (
+STUMBLES = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError,
     SyntaxError, struct.error,
 )  # fmt: skip
@@ -68,7 +68,8 @@ Flag = Annotated[bool, Strict()]
 Number = Annotated[float, BeforeValidator(_check_number)]
 Positive = Annotated[Number, Field(gt=0)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=2**48)]
-"""These five are for `check_state`, which is strict only where an annotation is."""
+Natural = Annotated[int, Strict(), Field(ge=0, le=2**48)]
+"""These six are for `check_state`, which is strict only where an annotation is."""
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -173,7 +174,7 @@ def as_corrupt(where: str) -> Iterator[None]:
         yield
     except SamovarError:
         raise
-    except _STUMBLES as error:
+    except STUMBLES as error:
         raise _damaged(where, _shorten(f"{type(error).__name__}: {error}")) from error
 
 

@@ -12,7 +12,7 @@ attribute `finished` (finish).
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from types import TracebackType
@@ -85,8 +85,11 @@ class OpenResult:
         """The epoch of the lease: in the names of files that only one holder may ever write."""
         return self._require_lease().epoch
 
-    def restore(self) -> Snapshot | None:
+    def restore(self, check: Callable[[Any], object] = lambda tree: None) -> Snapshot | None:
         """Roll the directory back to the newest good snapshot, or to the start if there is none.
+
+        Args:
+            check: Raises `CorruptData` for the tree of a snapshot that cannot be used; then the one before is tried.
 
         Returns:
             The snapshot; at the start, the model of `init_from`, or None.
@@ -100,6 +103,7 @@ class OpenResult:
         for number, name in enumerate(names):
             try:
                 snapshot = read_snapshot(self._store, name)
+                check(snapshot.tree)
                 lost = self._artifacts.roll_back(snapshot.files, list_files(self._store, names[number + 1 :]))
             except LeaseLost:
                 raise

@@ -10,16 +10,20 @@ run         next URI, counts, losses of the epoch so far, why it ended
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import InstanceOf
 
 from samovar import seeds
+from samovar.config.records import STUMBLES, Natural, Text, check_state
 from samovar.embeddings import final_state
-from samovar.errors import Conflict, SamovarError
+from samovar.errors import Conflict, CorruptData, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback
 from samovar.runner.learner import HashTables, Learner, Loss, Optimizer, find_hash_tables
@@ -173,20 +177,24 @@ class Run:
         Raises:
             Conflict: The state belongs to another model, or to other optimizers, policies or callbacks.
         """
+        state = check_tree(tree)
         self._load_learned(tree) if with_settings else self.load_model(tree)
-        for name, policy in _paired("policy", self.policies, tree["policies"]):
-            policy.load_state_dict(tree["policies"][name])
-        load_schedulers(self.learner, tree.get("schedulers", {}))
-        states = tree["callbacks"]
+        for name, policy in _paired("policy", self.policies, state.policies):
+            with _fitting(f"the policy {name!r}"):
+                policy.load_state_dict(state.policies[name])
+        with _fitting("the schedulers"):
+            load_schedulers(self.learner, state.schedulers)
         named = _name_callbacks(self.callbacks, self.learner.callbacks)
-        for name, callback in _paired("callback", named, states, may_be_new=True):
-            if name in states:
-                callback.load_state_dict(copy.deepcopy(states[name]))  # the snapshot is a mapped file
-        seeds.set_global_state(tree["random"])
-        run = tree["run"]
-        self.next_uri, self.trained, self.end_reason = run["next_uri"], run["trained"], run["end_reason"]
-        self.num_batches, self.num_examples = run["num_batches"], run["num_examples"]
-        self.epoch_losses = run["epoch_losses"].tolist()
+        for name, callback in _paired("callback", named, state.callbacks, may_be_new=True):
+            if name in state.callbacks:
+                with _fitting(f"the callback {name!r}"):
+                    callback.load_state_dict(copy.deepcopy(state.callbacks[name]))  # the snapshot is a mapped file
+        with _fitting("the random generators"):
+            seeds.set_global_state(state.random)
+        run = state.run
+        self.next_uri, self.trained, self.end_reason = run.next_uri, run.trained, run.end_reason
+        self.num_batches, self.num_examples = run.num_batches, run.num_examples
+        self.epoch_losses = run.epoch_losses.tolist()
 
     def load_model(self, tree: Mapping[str, Any]) -> None:
         """Load only what was learned: weights, optimizers, loss. The run starts at its first URI, with the rates that
@@ -202,15 +210,15 @@ class Run:
                 group.update(values)
 
     def _load_learned(self, tree: Mapping[str, Any]) -> None:
-        weights: OrderedDict[str, Any] = OrderedDict(tree["model"]["weights"])
-        weights._metadata = tree["model"]["metadata"]  # type: ignore[attr-defined]  # torch keeps module versions there
         try:
+            weights: OrderedDict[str, Any] = OrderedDict(tree["model"]["weights"])
+            weights._metadata = tree["model"]["metadata"]  # type: ignore[attr-defined]  # torch keeps module versions there
             self.model.load_state_dict(weights)
             for name, optimizer in _paired("optimizer", self.optimizers, tree["optimizers"]):
                 _load_optimizer(optimizer, copy.deepcopy(tree["optimizers"][name]))
             if tree["loss"] is not None:
                 self.learner.loss.load_state_dict(tree["loss"])  # type: ignore[attr-defined]  # it has a state_dict
-        except (RuntimeError, ValueError, KeyError, AttributeError) as error:
+        except STUMBLES as error:
             if isinstance(error, SamovarError):
                 raise
             raise Conflict(
@@ -219,6 +227,56 @@ class Run:
 
 
 _CURE = "Restore the script that saved it, or start a new directory"
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """How far a run is, in a state."""
+
+    next_uri: Natural
+    trained: Text | None
+    num_batches: Natural
+    num_examples: Natural
+    epoch_losses: InstanceOf[np.ndarray]
+    end_reason: Text | None
+
+
+@dataclass(frozen=True)
+class _State:
+    """The parts of a state."""
+
+    format: Natural
+    model: dict[Text, Any]
+    optimizers: dict[Text, Any]
+    loss: Any
+    policies: dict[Text, Any]
+    callbacks: dict[Text, Any]
+    random: dict[Text, Any]
+    run: _Progress
+    schedulers: dict[Text, Any] = field(default_factory=dict)
+
+
+def check_tree(tree: object) -> _State:
+    """Check the parts of a state that `Run.state_dict` made, before any of it is loaded.
+
+    Raises:
+        CorruptData: A part is missing or has another type, or the state is of another format.
+    """
+    state = check_state(_State, tree, "the state of the run")
+    if state.format != FORMAT:
+        raise CorruptData(f"the state of the run: format {state.format} is of another Samovar, expected {FORMAT}")
+    return state
+
+
+@contextmanager
+def _fitting(what: str) -> Iterator[None]:
+    """What a part stumbles on when it loads its state: the script has another one by now, or the state is damaged."""
+    try:
+        yield
+    except SamovarError:
+        raise
+    except STUMBLES as error:
+        raise Conflict(f"the saved state does not fit {what}: {type(error).__name__}: {error}. {_CURE}") from error
 
 
 def _load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from samovar.callbacks import Snapshotter
 from samovar.errors import BadInput
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.runner import Callback, Loader, Run, Runner, Step, Stream, Uri, Uris
+from samovar.runner.run import check_tree
 from samovar.store import LocalStore
 
 
@@ -42,7 +43,7 @@ def run_epochs(
     called = list(callbacks)
     if result is not None:
         called.append(Snapshotter(result, seconds))
-        snapshot = result.restore()
+        snapshot = result.restore(check_tree)
         if snapshot is not None:
             run.load_state_dict(snapshot.tree)
         else:  # another process would draw other initial weights

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from samovar import seeds
 from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
+from samovar.config.records import Natural, check_state
 from samovar.errors import ConfigError
 from samovar.hours import file_hour, show_hour
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin, open_directory
@@ -191,9 +192,10 @@ def _write(
     console: Console | None,
 ) -> int:
     run, step = Run(learner, {}), PredictStep(learner, is_exact=True)
-    snapshot = result.restore()
+    snapshot = result.restore(_check_position)
     if snapshot is not None:
-        run.next_uri, run.num_examples = snapshot.tree["next_uri"], snapshot.tree["num_examples"]
+        position = _check_position(snapshot.tree)
+        run.next_uri, run.num_examples = position.next_uri, position.num_examples
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         loader = stack.enter_context(Loader())
@@ -209,6 +211,18 @@ def _write(
         Runner(step, loader, callbacks).run(run, uris)
     result.finish(None, run.position)
     return run.num_examples
+
+
+@dataclass(frozen=True)
+class _Position:
+    """The state of a prediction."""
+
+    next_uri: Natural
+    num_examples: Natural
+
+
+def _check_position(tree: object) -> _Position:
+    return check_state(_Position, tree, "the state of the prediction")
 
 
 def _position(run: Run) -> dict[str, int]:

@@ -41,6 +41,7 @@ from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, beg
 from samovar.runner import Callback, Loader, MinibatchWorkerPool, Run, Runner, Uri
 from samovar.runner.compiled import compile_for_all_shapes
 from samovar.runner.device import choose_device, place_learner
+from samovar.runner.run import check_tree
 from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import StepOptions
 from samovar.scoring.signature import Signature
@@ -257,7 +258,7 @@ class _Session:
             self.result.finish(run.state_dict(is_final=True), run.position)
 
     def _restore(self, run: Run, signature: Signature) -> None:
-        snapshot = self.result.restore()
+        snapshot = self.result.restore(check_tree)
         config = self.data.config
         if snapshot is not None:
             run.load_state_dict(snapshot.tree, with_settings=not self.result.is_code_new_at(snapshot.position))
