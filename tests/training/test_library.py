@@ -138,13 +138,23 @@ def test_config_keys_are_keywords_and_a_config_can_be_given_whole(place: Path, t
         ({"epoch_cuont": 3}, UnknownKey, "no argument or config key 'epoch_cuont'. Did you mean 'epoch_count'"),
         ({"model_dir": None}, ConfigError, "model_dir: missing"),
         ({"targets": ["click"]}, UnknownColumn, "no column 'click'"),
+        ({"targets": "click"}, UnknownColumn, "no column 'click'"),
+        ({"callbacks": [object()]}, BadInput, "callbacks must be a list of samovar.Callback objects, got one object"),
+        ({"config": "rows.csv"}, ConfigError, r"rows.csv holds rows; .* `samovar recipe rows.csv` drafts one"),
         ({"evaluate": {"next": ["hit"]}}, ConfigError, r"evaluate\['next'\] must be a dict"),
         ({"model": {"dmi": 3}}, UnknownKey, "the script does not read model.dmi. Did you mean 'model.dim'"),
     ],
 )
 def test_mistakes_leave_no_directory(
-    place: Path, tmp_path: Path, arguments: Any, error: type[Exception], message: str
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: Any,
+    error: type[Exception],
+    message: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("a,b\n1,2\n")
     given = {"targets": ["clicked"], "model_dir": tmp_path / "m", **QUIET, **arguments}
     with pytest.raises(error, match=message):
         samovar.train(place / "model.py", place / "table", **given)

@@ -17,6 +17,8 @@ from samovar.config.strict_json import parse_json
 from samovar.config.values import Tree, at, describe, join, nearest
 from samovar.errors import BadInput, ConfigError
 
+_ROWS = (".csv", ".tsv", ".parquet", ".arrow", ".jsonl")
+
 
 def read_config(path: str | os.PathLike[str]) -> Tree:
     """Read a config from a JSON file.
@@ -29,6 +31,8 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
         'models/click'
     """
     file = Path(path)
+    if file.suffix.lower() in _ROWS and file.is_file():
+        raise ConfigError(f"{file} holds rows; expected a JSON config. `samovar recipe {file}` drafts one for it")
     try:
         data = read_regular(file)
     except FileNotFoundError:

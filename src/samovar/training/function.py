@@ -38,6 +38,10 @@ def script_of(function: Callable[..., Any]) -> Script:
     """
     if not isinstance(function, FunctionType):
         raise BadInput(f"script must be a path or a function build(params), got {type(function).__name__}")
+    if function.__name__ == "<lambda>":
+        raise BadInput(
+            "script must be a path or a function build(params), got a lambda. Write it as `def build(params)`"
+        )
     module = sys.modules.get(function.__module__)
     is_found = module is not None and getattr(module, function.__name__, None) is function
     if module is None or function.__module__ == "__main__" or not is_found:

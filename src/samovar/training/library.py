@@ -29,6 +29,7 @@ from samovar.scoring.tiles import score
 from samovar.seeds import seeded
 from samovar.store import LocalStore
 from samovar.tables import Table
+from samovar.training.facade import check_callbacks
 from samovar.training.function import script_of
 from samovar.training.model_directory import ModelDirectory, PredictionDirectory
 from samovar.training.prediction import PredictRequest, run_prediction
@@ -46,7 +47,7 @@ def train(
     table: PathLike | Table | None = None,
     *,
     config: PathLike | Mapping[str, Any] | None = None,
-    targets: Sequence[str] = (),
+    targets: str | Sequence[str] = (),
     evaluate: Mapping[str, Mapping[str, Any]] | None = None,
     model: Mapping[str, Any] | None = None,
     model_dir: PathLike | None = None,
@@ -63,7 +64,7 @@ def train(
             is defined in a notebook is kept with the model, and only the same function can resume the run.
         table: The tensor table to train on, or its path: `train_data.table` of the config.
         config: A whole config, as a dict or the path of a JSON file. All other arguments override its keys.
-        targets: Columns that are passed to the loss: `train_data.targets`.
+        targets: Columns that are passed to the loss, or one: `train_data.targets`.
         evaluate: Evaluations by name, each an entry of `evaluation.eval_confs`. Their `table` is the training table
             unless they name another.
         model: Parameters of the script: what `build(params)` gets.
@@ -89,7 +90,7 @@ def train(
         >>> run.load().predict([{"user": 17, "price": 9.5}])
         array([0.0731...], dtype=float32)
     """
-    given = {"table": table, "targets": list(targets)}
+    given = {"table": table, "targets": _names(targets)}
     tree = _make_tree(given, evaluate, model, config_keys)
     folder, where = Path.cwd(), "config"
     if isinstance(config, Mapping):
@@ -105,7 +106,7 @@ def train(
         _find_place(model_dir, config, tree),
         accept_script,
         accept_defaults,
-        callbacks=tuple(callbacks),
+        callbacks=tuple(check_callbacks(callbacks)),
     )
     done = run_training(request, Console(stderr=True))
     return ModelDirectory.of(done.directory, done.was_finished, done.notes)
@@ -116,9 +117,9 @@ def predict(
     table: PathLike | Table,
     out: PathLike | None = None,
     *,
-    keys: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    features: Sequence[str] | None = None,
+    keys: str | Sequence[str] = (),
+    targets: str | Sequence[str] = (),
+    features: str | Sequence[str] | None = None,
     epoch: Epoch = "last",
     **dates: str,
 ) -> PredictionDirectory:
@@ -152,9 +153,9 @@ def predict(
         Path(model.name) if isinstance(model, ResultDirectory) else as_path(model, "model"),
         Path(_table_path(table)),
         None if out is None else as_path(out, "out"),
-        list(keys),
-        list(targets),
-        None if features is None else list(features),
+        _names(keys),
+        _names(targets),
+        None if features is None else _names(features),
         dates,
         epoch=_check_epoch(epoch),
     )
@@ -214,6 +215,10 @@ def load(
 
     modules = [module for module in learner.model.modules() if isinstance(module, HashEmbedding)]
     return Model(origin.name, signature, apply, modules)
+
+
+def _names(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def _check_epoch(epoch: Epoch) -> Epoch:
