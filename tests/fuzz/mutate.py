@@ -107,22 +107,27 @@ def mutate_file(path: Path, chance: random.Random) -> None:
         _mutate_database(path, chance)
         return
     data = _read(path)
+    try:
+        path.write_bytes(_mutate_content(path, data, how, chance))
+    except (ValueError, LookupError, RecursionError):  # an earlier damage has left nothing of its form
+        path.write_bytes(mutate_bytes(data, chance))
+
+
+def _mutate_content(path: Path, data: bytes, how: float, chance: random.Random) -> bytes:
     if path.suffix == ".safetensors" and how < 0.6:
         size = int.from_bytes(data[:8], "little")
         header = dump(mutate_json(json.loads(data[8 : 8 + size]), chance))
-        path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size :])
-    elif path.name.startswith("@") and how < 0.9:
-        body = dump(mutate_json(json.loads(data.partition(b"\n")[2]), chance))
-        path.write_bytes(sign(body))
-    elif path.suffix == ".jsonl" and how < 0.8:
+        return len(header).to_bytes(8, "little") + header + data[8 + size :]
+    if path.name.startswith("@") and how < 0.9:
+        return sign(dump(mutate_json(json.loads(data.partition(b"\n")[2]), chance)))
+    if path.suffix == ".jsonl" and how < 0.8:
         lines = data.splitlines() or [b"{}"]
         number = chance.randrange(len(lines))
         lines[number] = dump(mutate_json(json.loads(lines[number]), chance))
-        path.write_bytes(b"\n".join(lines) + b"\n")
-    elif path.suffix == ".json" and how < 0.85:
-        path.write_bytes(dump(mutate_json(json.loads(data), chance)))
-    else:
-        path.write_bytes(mutate_bytes(data, chance))
+        return b"\n".join(lines) + b"\n"
+    if path.suffix == ".json" and how < 0.85:
+        return dump(mutate_json(json.loads(data), chance))
+    return mutate_bytes(data, chance)
 
 
 def dump(tree: Json) -> bytes:

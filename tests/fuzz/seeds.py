@@ -45,6 +45,15 @@ def _text(name: str, data: bytes) -> Damage:
     return damage
 
 
+def _whole(data: bytes) -> Damage:
+    """For a kind that is a file."""
+
+    def damage(path: Path) -> None:
+        path.write_bytes(data)
+
+    return damage
+
+
 def _link_own_folder(name: str) -> Damage:
     def damage(directory: Path) -> None:
         folder = directory / ".samovar" / name
@@ -119,6 +128,9 @@ SEEDS: dict[str, tuple[str, Damage]] = {
     "13: a lineage that is a list": ("model", _text("lineage.json", b"[]")),
     "13: an empty status": ("unfinished", _text("status.json", b"")),
     "13: bytes that are no text": ("model", _text("lineage.json", b"\xff\xfe\x00")),
+    "13: raw files that no config names": ("table", _json("lineage.json", kind="stage:x")),
+    "13: an integer that no float holds": ("config.json", _whole(b'{"lr": 1' + b"0" * 400 + b"}")),
+    "13: a source with a name that no disk takes": ("config.json", _whole(b'{"source": "' + b"x" * 300 + b'"}')),
     "19: untracked names": ("model", _json("environment.json", git={"untracked": ["secret.txt"] * 1000})),
     "21: other code": ("model", _text("script.py", b"def build(params):\n    raise SystemExit\n")),
 }

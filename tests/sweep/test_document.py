@@ -61,11 +61,25 @@ def test_more_samples_and_more_keys_keep_the_existing_ones() -> None:
         ({"uniform": [2, 1]}, r"the lower bound must come first, got \[2.0, 1.0\]"),
         ({"log_uniform": [0, 1]}, "log_uniform needs bounds above 0, got 0"),
         ({"choice": []}, "choice needs at least one value, got an empty list"),
+        ({"int": [2, 2**63]}, r"int needs bounds of 64 bits, got \[2, 9223372036854775808\]"),
+        ({"uniform": [-1e308, 1e308]}, r"the bounds must be finite and closer together, got \[-1e\+308, 1e\+308\]"),
     ],
 )
 def test_an_invalid_range_is_an_error(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         changes(random={"count": 1, "values": {"lr": values}})
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"random": {"count": 2**32, "values": {"lr": RANGES["lr"]}}},
+        {"grid": {name: list(range(100)) for name in ("a", "b", "c", "d")}},
+    ],
+)
+def test_an_experiment_that_never_ends_is_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"an experiment has at most 100,000 parts, got (4,294,967,296|100,000,000)"):
+        changes(**keys)
 
 
 def test_an_unknown_key_is_reported_with_the_nearest() -> None:

@@ -140,7 +140,7 @@ def test_config_keys_are_keywords_and_a_config_can_be_given_whole(place: Path, t
         ({"targets": ["click"]}, UnknownColumn, "no column 'click'"),
         ({"targets": "click"}, UnknownColumn, "no column 'click'"),
         ({"callbacks": [object()]}, BadInput, "callbacks must be a list of samovar.Callback objects, got one object"),
-        ({"config": "rows.csv"}, ConfigError, r"rows.csv holds rows; .* `samovar recipe rows.csv` drafts one"),
+        ({"config": "rows.csv"}, ConfigError, r"rows.csv holds rows; .* `samovar recipe rows.csv` drafts a recipe"),
         ({"evaluate": {"next": ["hit"]}}, ConfigError, r"evaluate\['next'\] must be a dict"),
         ({"model": {"dmi": 3}}, UnknownKey, "the script does not read model.dmi. Did you mean 'model.dim'"),
     ],

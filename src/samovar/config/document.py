@@ -32,7 +32,8 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
     """
     file = Path(path)
     if file.suffix.lower() in _ROWS and file.is_file():
-        raise ConfigError(f"{file} holds rows; expected a JSON config. `samovar recipe {file}` drafts one for it")
+        hint = f"`samovar recipe {file}` drafts a recipe to brew it"
+        raise ConfigError(f"{file} holds rows; expected a JSON config. {hint}")
     try:
         data = read_regular(file)
     except FileNotFoundError:

@@ -347,7 +347,8 @@ class HashEmbedding(nn.Module):
     def _read(self, inputs: Mapping[str, Bag]) -> Inputs:
         if not inputs.keys() <= self._features.keys():
             unknown = next(name for name in inputs if name not in self._features)
-            hint = "" if isinstance(inputs[unknown], Bag) else ". Numbers are the argument `real` of `concat`"
+            is_number = isinstance(inputs[unknown], torch.Tensor)
+            hint = ". Numbers are the argument `real` of `concat`" if is_number else ""
             raise UnknownColumn(_unknown("feature", unknown, self._features) + hint)
         return self._core.read(inputs)
 

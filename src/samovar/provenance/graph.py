@@ -3,6 +3,7 @@ states, but not why one is stale (reasons.py).
 """
 
 import glob
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,7 +118,7 @@ def _as_source(key: str, path: Path) -> Source:
     try:
         return open_directory(path).as_source(key)
     except NotAResult:
-        return Source(key, str(path.resolve()), "", is_raw=path.is_file() or glob.has_magic(str(path)))
+        return Source(key, str(path.resolve()), "", is_raw=os.path.isfile(path) or glob.has_magic(str(path)))
 
 
 @dataclass

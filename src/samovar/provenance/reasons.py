@@ -11,7 +11,7 @@ from samovar.brewing.stage import TABLE_KIND, find_raw_ids
 from samovar.config.diff import diff_flat, show_value
 from samovar.config.values import MISSING
 from samovar.embeddings.vectors import vectors_source
-from samovar.errors import SamovarError
+from samovar.errors import CorruptData, SamovarError
 from samovar.provenance.graph import with_sources
 from samovar.results import Link, ResultDirectory, Source, open_directory
 from samovar.results.code import name_code
@@ -164,5 +164,6 @@ def _raw_changes(directory: ResultDirectory, source: Source) -> list[str]:
     if directory.kind == "model":
         return list_changed_files(source, vectors_source(source.key, source.path))
     raw = find_raw_files(directory.config, Path())
-    assert raw is not None
+    if raw is None:
+        raise CorruptData(f"{directory.name}: its lineage names raw files, but its config does not")
     return list_changed_files(source, raw.as_source(wants_checksum(directory.config)))

@@ -404,7 +404,7 @@ def open_directory(path: Path | str, kind: str | None = None) -> ResultDirectory
 
 def check_folder(folder: Path, wanted: str) -> None:
     """Refuse what cannot be a result: no folder, or the folder of an experiment."""
-    if not folder.exists():
+    if not os.path.exists(folder):  # unlike Path.exists, false for a name that no disk takes
         hint = suggest_path(folder, is_folder=True)
         raise NotAResult(f"{folder} does not exist; expected a {wanted}{hint}")
     if not folder.is_dir():

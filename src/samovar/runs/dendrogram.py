@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from samovar.config.diff import diff_flat, format_csv, make_frame
 from samovar.config.identity import read_parent
+from samovar.config.records import as_finite
 from samovar.config.values import MISSING
 from samovar.errors import BadInput
 from samovar.runs.comparison import label_group, read_identities
@@ -99,8 +100,8 @@ def _read_column(values: Sequence[Any]) -> _Column:
     row: list[int] = []
     numbers: list[float] = []
     for value in values:
-        number = float(value) if _is_number(value) else np.nan
-        token = number if number == number else _text(value)
+        finite = as_finite(value)
+        number, token = (np.nan, _text(value)) if finite is None else (finite, finite)
         if token not in codes:
             codes[token] = len(numbers)
             numbers.append(number)
@@ -115,10 +116,6 @@ def _to_values(numbers: Floats, code: int) -> Floats:
     share[np.isnan(share)] = 1
     share[code] = 0
     return share
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _text(value: Any) -> str:

@@ -128,7 +128,7 @@ def find_directories(names: str | Path | Iterable[str | Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for name in map(str, list_names(names)):
-        paths = [name] if Path(name).exists() else sorted(glob.glob(name, recursive=True))
+        paths = [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True))
         results = [result for path in paths for result in find_results(path)]
         if not results:
             hint = "" if paths else suggest_path(Path(name), is_folder=True)
@@ -168,7 +168,7 @@ def _entries(folder: Path | str) -> dict[str, os.DirEntry[str]]:
 
 
 def _expand(name: str) -> list[str]:
-    if Path(name).exists():
+    if os.path.exists(name):
         return [name]
     if not glob.has_magic(name):
         raise BadInput(f"{name}: no such config or result directory{suggest_path(Path(name), is_folder=None)}")

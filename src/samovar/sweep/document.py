@@ -15,6 +15,7 @@ from samovar.runs.metrics import split_reduction
 from samovar.seeds import numpy_generator
 
 _Int = int  # in `Values`, `int` is a key
+MAX_PARTS = 100_000
 Scale = Literal["choice", "uniform", "log_uniform", "int"]
 
 
@@ -54,6 +55,10 @@ class Values(Schema):
             raise ValueError("choice needs at least one value, got an empty list")
         if scale != "choice" and not values[0] <= values[1]:
             raise ValueError(f"the lower bound must come first, got [{values[0]}, {values[1]}]")
+        if scale == "int" and not -(2**63) <= values[0] <= values[1] < 2**63:
+            raise ValueError(f"int needs bounds of 64 bits, got [{values[0]}, {values[1]}]")
+        if scale in ("uniform", "log_uniform") and not math.isfinite(values[1] - values[0]):
+            raise ValueError(f"the bounds must be finite and closer together, got [{values[0]}, {values[1]}]")
         if scale == "log_uniform" and values[0] <= 0:
             raise ValueError(f"log_uniform needs bounds above 0, got {values[0]}")
         return self
@@ -99,6 +104,14 @@ class Experiment(Schema):
         for column in columns or ():
             split_reduction(column)
         return columns
+
+    @model_validator(mode="after")
+    def _check_number_of_parts(self) -> Self:
+        in_grid = math.prod(map(len, self.grid.values())) if self.grid else 0
+        count = in_grid + len(self.list) + (self.random.count if self.random else 0)
+        if count > MAX_PARTS:
+            raise ValueError(f"an experiment has at most {MAX_PARTS:,} parts, got {count:,}")
+        return self
 
 
 Change = dict[str, Any]
