@@ -298,7 +298,7 @@ def _log_of(path: Path) -> Path:
 
 
 class _Looks:
-    """SQLite asks it every so many steps; true ends the query."""
+    """SQLite calls it every `_STEPS_PER_LOOK` steps; true ends the query."""
 
     def __init__(self, count: int) -> None:
         self._left = count
