@@ -49,7 +49,7 @@ class SamovarError(Exception):
     Example:
         >>> try:
         ...     table = samovar.open_table("clicks")
-        ... except samovar.SamovarError as error:
+        ... except samovar.errors.SamovarError as error:
         ...     sys.exit(error.exit_code)
     """
 

@@ -37,7 +37,7 @@ import samovar
 for opened in (samovar.results.open_directory, samovar.open_table):
     try:
         opened("evil")
-    except samovar.SamovarError as error:
+    except samovar.errors.SamovarError as error:
         print(error)
 """
 SOME_COMMANDS = ("show {}", "ls {}", "chain {}", "why {}", "audit {} --chain", "plot {}", "table {}", "diff {} good")
