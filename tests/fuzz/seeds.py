@@ -129,6 +129,7 @@ SEEDS: dict[str, tuple[str, Damage]] = {
     "13: an empty status": ("unfinished", _text("status.json", b"")),
     "13: bytes that are no text": ("model", _text("lineage.json", b"\xff\xfe\x00")),
     "13: raw files that no config names": ("table", _json("lineage.json", kind="stage:x")),
+    "13: options that are a number": ("config.json", _whole(b'{"source": "x.csv", "columns": {"a": {"text": 0.5}}}')),
     "13: an integer that no float holds": ("config.json", _whole(b'{"lr": 1' + b"0" * 400 + b"}")),
     "13: a source with a name that no disk takes": ("config.json", _whole(b'{"source": "' + b"x" * 300 + b'"}')),
     "19: untracked names": ("model", _json("environment.json", git={"untracked": ["secret.txt"] * 1000})),

@@ -74,7 +74,8 @@ def _is_mapping_of_roles(value: Any) -> bool:
     """Not if it is a mistake, or some other config's key of that name."""
     if not isinstance(value, Mapping):
         return False
-    return all(isinstance(role, str) and role in ROLES for each in value.values() for role, _ in roles_of(each))
+    pairs = [pair for each in value.values() for pair in roles_of(each)]
+    return all(isinstance(role, str) and role in ROLES and isinstance(options, Mapping) for role, options in pairs)
 
 
 def _expand_table(table: Mapping[str, Any]) -> Tree:
