@@ -12,8 +12,7 @@ from samovar.tables import Bag
 
 NUM_IDS = 200_000
 PER_STEP = 10_000
-MOST_TIMES = 10.0
-"""Far from what chosen ids cost without a seed, which is thousands of times as much, and from what noise adds."""
+MOST_TIMES = 3.0
 
 
 def _inverse(factor: int) -> np.uint64:
