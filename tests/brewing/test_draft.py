@@ -162,3 +162,13 @@ def test_daily_data_is_split_by_the_day(tmp_path: Path) -> None:
     assert "uri day: all times are midnight, so an hour would be too fine" in draft.notes
     table = samovar.open_table(brew_recipe(draft.recipe, tmp_path / "table").directory)
     assert (table.period.name, len(table.hours)) == ("day", 25)
+
+
+def test_integers_that_no_float_holds_are_ids(tmp_path: Path) -> None:
+    """Hashes and random ids, with missing ones and ids from 2**63: scaled as numbers they would say nothing."""
+    users = [None if row % 7 == 0 else (row % 40) * 2**58 + 2**54 for row in range(200)]
+    rows = "".join(f"{'' if user is None else user},{row % 30}\n" for row, user in enumerate(users))
+    (tmp_path / "log.csv").write_text(f"user,amount\n{rows}")
+    roles = draft_recipe(tmp_path / "log.csv").recipe["columns"]
+    assert roles["user"] == "id"
+    assert roles["amount"] != "id"

@@ -353,6 +353,10 @@ def _guess_list(look: _Look, leaf: pa.DataType) -> Guess:
     return Guess("ignore", f"{look.kind} of several lengths has no role", is_doubtful=True)
 
 
+_LARGEST_EXACT = 2**53
+"""No float holds larger integers exactly, so nobody counts that far; hashes and random ids do."""
+
+
 def _guess_integer(look: _Look) -> Guess:
     num_distinct, num_rows = look.count_distinct(), len(look.values)
     if num_distinct == 1:
@@ -364,6 +368,8 @@ def _guess_integer(look: _Look) -> Guess:
         return Guess("key", "another integer in each row", is_doubtful=not look.is_id_name)
     if look.is_id_name:
         return Guess("id", f"{num_distinct:,} distinct integers, by name")
+    if pc.max(pc.abs(look.values)).as_py() > _LARGEST_EXACT:
+        return Guess("id", "integers that are too large to be amounts")
     if num_distinct <= _FEW:
         reason = f"{num_distinct} distinct integers; id if they only name something{lacking}"
         return Guess("number", reason, is_doubtful=True)
