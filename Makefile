@@ -10,7 +10,7 @@ NATIVE := CMakeLists.txt $(shell find native bindings -type f)
 demo: $(VENV)/product
 	$(BIN)/python examples/click_model/demo.py
 
-test: check
+test: check build/azurite/installed
 	$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 
 # torch first and by its exact version: a package that asks for any torch would bring the CUDA build.
@@ -31,9 +31,16 @@ $(VENV)/product: $(VENV)/packages $(VENV)/modules $(NATIVE)
 # What tests, checks, docs and benchmarks need beside the product.
 $(VENV)/tools: $(VENV)/packages
 	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
-	  print(*extras['dev'], *extras['docs'], sep='\n')" > $@.txt
+	  print(*(package for name in ('cloud', 'spark', 'web', 'dev', 'docs') for package in extras[name]), sep='\n')" > $@.txt
 	$(PIP) install -c constraints.txt -r $@.txt
 	touch $@
+
+# A server of Azure's protocol, for tests of object stores.
+build/azurite/installed:
+	mkdir -p $(@D)
+	@if command -v npm > /dev/null; then \
+	  npm install --prefix $(@D) --no-audit --no-fund --loglevel=error azurite@3.37.0 && touch $@; \
+	else echo "*** npm is missing: the tests of Azure will NOT run ***" >&2; fi
 
 setup: $(VENV)/product $(VENV)/tools
 
@@ -84,7 +91,7 @@ build/trackers/installed: examples/trackers/requirements.txt $(VENV)/packages
 	$(PIP) install --target $(@D) -c constraints.txt -r examples/trackers/requirements.txt
 	touch $@
 
-long: setup build/trackers/installed build/learning/installed
+long: setup build/azurite/installed build/trackers/installed build/learning/installed
 	$(BIN)/python -m pytest -m long
 
 # An sdist, and a wheel built from it; `make long` installs the wheel elsewhere and tests it there.

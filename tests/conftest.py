@@ -13,6 +13,8 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from samovar.testing.object_servers import ObjectServer, azurite, make_container, running, seaweedfs
+
 # A busy machine makes any example slow, so there is no deadline.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
@@ -29,6 +31,41 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="samovar-test-", dir=_MEMORY))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    with running(seaweedfs(tmp_path_factory.mktemp("seaweedfs"))) as server:
+        yield server
+
+
+@pytest.fixture
+def s3(seaweed: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
+    """A real S3 server with a bucket, which this process and its children find."""
+    for name, value in seaweed.environ().items():
+        monkeypatch.setenv(name, value)
+    return seaweed
+
+
+AZURITE = Path(__file__).parents[1] / "build/azurite/node_modules/.bin/azurite-blob"
+
+
+@pytest.fixture(scope="session")
+def azurite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    if not AZURITE.exists() and shutil.which("npm") is None:
+        pytest.skip("npm is missing, so Azurite cannot be installed: AZURE IS NOT TESTED")
+    assert AZURITE.exists(), "Azurite is not installed. Type: make build/azurite/installed"
+    with running(azurite(tmp_path_factory.mktemp("azurite"), AZURITE)) as server:
+        make_container(server)
+        yield server
+
+
+@pytest.fixture
+def azure(azurite_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
+    """A real server of Azure's protocol with a container, which this process and its children find."""
+    for name, value in azurite_server.environ().items():
+        monkeypatch.setenv(name, value)
+    return azurite_server
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,8 @@ LAYERS = (
     ("provenance",),
     ("queue",),
     ("sweep",),
+    ("serving",),
+    ("ui",),
     ("cli",),
     ("testing",),
 )
@@ -91,14 +93,18 @@ def judge_import(room: str, target: tuple[str, ...]) -> str | None:
     return f"{imported} is not above {room}"
 
 
-def find_unlisted(package: Path, readme: str) -> list[str]:
-    """The rooms and modules that the tree in the README lacks."""
+def read_tree(readme: str) -> list[str]:
+    """The rooms and modules in the order of the README's tree."""
     block = re.search(r"^```text samovar-tree\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     assert block is not None, "README.md: no block that starts with ```text samovar-tree"
-    listed = set(re.findall(r"^ +(\w+)/?(?=\s|$)", block[1], re.MULTILINE))
+    return re.findall(r"^ +(\w+)/?(?=\s|$)", block[1], re.MULTILINE)
+
+
+def find_unlisted(package: Path, readme: str) -> list[str]:
+    """The rooms and modules that the tree in the README lacks."""
     rooms = {path.parent.name for path in package.glob("*/*.py")}
     leaves = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
-    return sorted((rooms | leaves) - listed)
+    return sorted((rooms | leaves) - set(read_tree(readme)))
 
 
 def make_package(folder: Path, sources: Mapping[str, str]) -> Path:
@@ -180,6 +186,11 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
 
 def test_the_readme_draws_every_room() -> None:
     assert find_unlisted(PACKAGE, (ROOT / "README.md").read_text()) == []
+
+
+def test_the_readme_draws_every_room_below_those_that_it_imports() -> None:
+    heights = [HEIGHT[room] for room in read_tree((ROOT / "README.md").read_text())]
+    assert heights == sorted(heights, reverse=True)
 
 
 def test_a_room_that_the_readme_forgot_is_named(tmp_path: Path) -> None:

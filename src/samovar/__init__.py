@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from samovar.seeds import set_seed
     from samovar.tables import Bag, open_table
     from samovar.trainer import MixedCriterion, PytorchTrainer
-    from samovar.training import load, predict, train
+    from samovar.training import export, load, predict, train
 
     __version__: str
 
@@ -61,6 +61,7 @@ __all__ = [
     "data",
     "embeddings",
     "errors",
+    "export",
     "functional",
     "load",
     "losses",
@@ -103,6 +104,7 @@ _PLACES = {
     "data": "data",
     "embeddings": "embeddings",
     "errors": "errors",
+    "export": "training:export",
     "functional": "functional",
     "load": "training:load",
     "losses": "losses",

@@ -1,10 +1,11 @@
 """Hours and other periods, and ranges of them: read from configs, shown to people, used in file names. Times are UTC
-seconds."""
+seconds; only where days begin may depend on a time zone."""
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,6 +15,7 @@ HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
 _WEEK_SECONDS = 7 * DAY_SECONDS
 _FIRST_MONDAY = 4 * DAY_SECONDS  # 1970 began on a Thursday
+_ZONE_SECONDS = 900  # clocks of zones differ by quarters of an hour
 _SPANS = {"d": DAY_SECONDS, "h": HOUR_SECONDS, "m": 60}
 _NAMED_PERIODS = {HOUR_SECONDS: "hour", DAY_SECONDS: "day", _WEEK_SECONDS: "week"}
 FIRST_HOUR, LAST_HOUR = -62_135_596_800, 253_402_297_200
@@ -22,16 +24,20 @@ FIRST_HOUR, LAST_HOUR = -62_135_596_800, 253_402_297_200
 
 @dataclass(frozen=True)
 class Period:
-    """The time that one URI covers: an hour, unless the recipe of the table says otherwise. Days and weeks are those of
-    UTC; a week begins on Monday."""
+    """The time that one URI covers: an hour, unless the recipe of the table says otherwise. A week begins on Monday."""
 
     seconds: int = HOUR_SECONDS
+    zone: str | None = None
+    """The time zone whose days and weeks these are; None: UTC. A day of a zone may have 23 or 25 hours."""
 
     @classmethod
-    def parse(cls, uri: str | int) -> "Period":
-        """The period of a recipe's `uri`: hour, day, week, or a number of minutes that divides a day."""
+    def parse(cls, uri: str | int, timezone: str | None = None) -> "Period":
+        """The period of a recipe's `uri`: hour, day, week, or a number of minutes that divides a day. Hours and minutes
+        do not depend on the time zone."""
         if isinstance(uri, str):
-            return cls(next(seconds for seconds, name in _NAMED_PERIODS.items() if name == uri))
+            seconds = next(seconds for seconds, name in _NAMED_PERIODS.items() if name == uri)
+            zone = find_zone(timezone)
+            return cls(seconds, None if seconds < DAY_SECONDS or zone is None or zone.key == "UTC" else zone.key)
         if uri < 1 or DAY_SECONDS % (uri * 60):
             raise ConfigError(f"minutes must divide a day, such as 15 or 360, got {uri}")
         return cls(uri * 60)
@@ -40,6 +46,11 @@ class Period:
     def name(self) -> str:
         """For people: `hour`, `15 minutes`."""
         return _NAMED_PERIODS.get(self.seconds, f"{self.seconds // 60} minutes")
+
+    @property
+    def full_name(self) -> str:
+        """With its time zone: `day of Europe/Berlin`."""
+        return self.name if self.zone is None else f"{self.name} of {self.zone}"
 
     @property
     def plural(self) -> str:
@@ -54,25 +65,74 @@ class Period:
     @property
     def granule_span(self) -> int:
         """Seconds from which on granules are counted again, so that none crosses the end of an hour or of a period."""
-        return math.gcd(self.seconds, HOUR_SECONDS)
+        return math.gcd(self.seconds, HOUR_SECONDS if self.zone is None else _ZONE_SECONDS)
 
     def floor(self, times: Any) -> Any:
         """The start of the period of a time, or of each time of an array."""
-        return times - (times - self._origin) % self.seconds
+        if self.zone is None:
+            return times - (times - self._origin) % self.seconds
+        if not hasattr(times, "shape"):
+            return self._start(self._day(times))
+        import numpy as np  # a leaf without arrays starts faster
+
+        days = np.unique(times // DAY_SECONDS) * DAY_SECONDS
+        near = [self._start(self._day(time)) for day in days.tolist() for time in (day, day + DAY_SECONDS - 1)]
+        starts = np.unique(np.array([each for start in near for each in (start, self.shift(start, 1))], np.int64))
+        return starts[np.searchsorted(starts, times, side="right") - 1]
 
     @property
     def _origin(self) -> int:
         return _FIRST_MONDAY if self.seconds == _WEEK_SECONDS else 0
 
+    def shift(self, start: int, count: int) -> int:
+        """The start of the period that is `count` periods later."""
+        if self.zone is None:
+            return start + count * self.seconds
+        return self._start(self._day(start) + timedelta(seconds=count * self.seconds))
+
+    def count(self, start: int, stop: int) -> int:
+        """How many periods there are from one start to another."""
+        if self.zone is None:
+            return (stop - start) // self.seconds
+        return (self._day(stop) - self._day(start)) // timedelta(seconds=self.seconds)
+
+    def starts(self, start: int, stop: int) -> Iterator[int]:
+        """The starts of all periods from one start up to another."""
+        return (self.shift(start, number) for number in range(self.count(start, stop)))
+
+    def _day(self, time: int) -> date:
+        """The first day of a time's period."""
+        day = self._local(time).date()
+        return day - timedelta(days=day.weekday()) if self.seconds == _WEEK_SECONDS else day
+
+    def _start(self, day: date) -> int:
+        """The first moment of a day: not always midnight, because clocks may skip it."""
+        return int(datetime(day.year, day.month, day.day, tzinfo=find_zone(self.zone)).timestamp())
+
+    def _local(self, time: int) -> datetime:
+        moment = datetime.fromtimestamp(time, UTC)
+        if self.zone is None:
+            return moment
+        try:
+            return moment.astimezone(find_zone(self.zone))
+        except OverflowError:  # at the ends of the calendar
+            return moment
+
+    def show(self, time: int, form: str = "%Y-%m-%dT%H:%M") -> str:
+        """The start of a period for people, by the clock that it follows: `2021-01-20T17:00`."""
+        return self._local(time).strftime(form)
+
     def require_start(self, key: str, time: int | None, table: str = "tables") -> None:
         """Refuse a date that is not the start of a period."""
         if time is None or self.floor(time) == time:
             return
-        starts = {"hour": "a whole hour", "day": "midnight UTC", "week": "midnight UTC of a Monday"}
+        zone = f"in {self.zone}" if self.zone else "UTC"
+        starts = {"hour": "a whole hour", "day": f"midnight {zone}", "week": f"midnight {zone} of a Monday"}
         expected = starts.get(self.name, f"a multiple of {self.name}")
         verb = "are" if table == "tables" else "is"
+        hint = f'. Set "timezone": "{self.zone}"' if self.zone else ""
         raise ConfigError(
-            f"{key} must be {expected}, because {table} {verb} split by the {self.name}, got {show_hour(time)}"
+            f"{key} must be {expected}, because {table} {verb} split by the {self.name}, got {self.show(time)}{hint}"
         )
 
 
@@ -80,14 +140,15 @@ HOURLY = Period()
 
 
 def show_hour(hour: int) -> str:
-    """The start of an hour or another period, in UTC for people: `2021-01-20T17:00`."""
-    return datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%dT%H:%M")
+    """A time in UTC for people: `2021-01-20T17:00`."""
+    return HOURLY.show(hour)
 
 
 def file_hour(hour: int, period: Period = HOURLY) -> str:
-    """The same for the names of part files: `20210120T17`, and `20210120T1715` if periods are no whole hours."""
+    """The start of a period for the names of part files: `20210120T17`, and `20210120T1715` if periods are no whole
+    hours."""
     form = "%Y%m%dT%H%M" if period.seconds % HOUR_SECONDS else "%Y%m%dT%H"
-    return datetime.fromtimestamp(hour, UTC).strftime(form)
+    return period.show(hour, form)
 
 
 def _parse_date(key: str, text: str, datetime_format: str | None, zone: ZoneInfo | None) -> int:
@@ -107,7 +168,7 @@ def parse_range(
     start_date: str | None, end_date: str | None, datetime_format: str | None, timezone: str | None
 ) -> tuple[int | None, int | None]:
     """The half-open range between two dates of a config; None for a date that is not given."""
-    zone = _find_zone(timezone)
+    zone = find_zone(timezone)
     dates = {"start_date": start_date, "end_date": end_date}
     start, stop = (
         None if text is None else _parse_date(key, text, datetime_format, zone) for key, text in dates.items()
@@ -131,10 +192,15 @@ def show_span(seconds: int) -> str:
     return f"{seconds // _SPANS[unit]}{unit}"
 
 
-def _find_zone(name: str | None) -> ZoneInfo | None:
+def find_zone(name: str | None) -> ZoneInfo | None:
+    """A time zone by its IANA name.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
     if name is None:
         return None
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of zones, such as Europe
         raise ConfigError(f"unknown timezone {name!r}. Use an IANA name such as Europe/Berlin") from None

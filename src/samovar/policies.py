@@ -47,7 +47,11 @@ class Policy:
     """Attributes that never change after `__init__`. They are not in snapshots: the caller passes them again."""
 
     def epoch_started(self, epoch: int) -> None:
-        """Called before the first step of an epoch. Epochs count from 0."""
+        """Called before the first step of an epoch. Epochs count from 0.
+
+        Args:
+            epoch: Its number.
+        """
 
     def step_started(self) -> None:
         """Called before each step. A policy that counts steps keeps the count in an attribute."""
@@ -76,6 +80,9 @@ class Policy:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned.
+
+        Args:
+            state: What `state_dict` returned.
 
         Raises:
             BadInput: The state lacks an attribute of this policy.
@@ -136,7 +143,11 @@ class EpochValue(Policy, ABC):
 
     @abstractmethod
     def value_at(self, epoch: int) -> float:
-        """The value in an epoch, or in a step; both count from 0."""
+        """The value in an epoch, or in a step; both count from 0.
+
+        Args:
+            epoch: The number of the epoch or step.
+        """
 
     def epoch_started(self, epoch: int) -> None:
         if self.num_steps is None:

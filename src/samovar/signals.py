@@ -36,10 +36,17 @@ class StopRequest:
     """How often a stop was requested, and why the last time.
 
     It has no lock, because a signal may arrive while another one is being handled.
+
+    Example:
+        >>> stop = StopRequest()
+        >>> stop.ask("enough"), stop.count
+        (True, 1)
     """
 
     count: int = 0
+    """How often a stop was requested."""
     reason: str = ""
+    """Why, the last time."""
     exit_code: int = Stopped.exit_code
     """The exit code of a process that is interrupted or ends at once."""
     _last_time: float = -math.inf
@@ -48,6 +55,9 @@ class StopRequest:
         """Count a request; False if it only repeats the last one.
 
         `timeout` sends a signal to a process and to its group, so one request may arrive twice.
+
+        Args:
+            reason: As messages show it.
         """
         now = time.monotonic()
         is_new = now - self._last_time > _REPEAT_SECONDS
@@ -56,7 +66,11 @@ class StopRequest:
         return is_new
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a request, at most this long; returns whether there is one."""
+        """Wait for a request, at most this long; returns whether there is one.
+
+        Args:
+            seconds: At most.
+        """
         deadline = time.monotonic() + seconds
         while not self.count and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, _POLL_SECONDS))
@@ -64,7 +78,11 @@ class StopRequest:
 
     @contextmanager
     def asking(self, most: int = 1) -> Iterator[None]:
-        """Inside the block, up to `most` signals are requests to stop; the next one ends the process at once."""
+        """Inside the block, up to `most` signals are requests to stop; the next one ends the process at once.
+
+        Args:
+            most: Signals that only request a stop.
+        """
 
         def handle(number: int, frame: FrameType | None) -> None:
             self.ask(_name(number))
