@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.config.document import dump_config, merge, parse_config, parse_override, read_config, resolve_path
+from samovar.brewing.formats.base import FORMATS
+from samovar.config.document import ROW_SUFFIXES, dump_config, merge, parse_config, parse_override, read_config
+from samovar.config.places import resolve_path
 from samovar.errors import ConfigError
 
 scalars = (
@@ -65,6 +67,12 @@ def test_a_config_is_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text('{"model_dir": "m", "train_data": {"epoch_count": 10}}')
     assert read_config(path) == read_config(str(path)) == {"model_dir": "m", "train_data": {"epoch_count": 10}}
+
+
+def test_a_file_of_rows_is_recognized_by_every_suffix_that_brewing_reads(tmp_path: Path) -> None:
+    assert set(ROW_SUFFIXES) == FORMATS.keys() - {".json"}
+    (tmp_path / "rows.pq").touch()
+    assert "holds rows; expected a JSON config" in message(tmp_path / "rows.pq")
 
 
 def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
@@ -220,14 +228,16 @@ def test_null_replaces_anything_and_can_be_replaced_by_anything() -> None:
 def test_an_object_is_not_replaced_by_a_value() -> None:
     assert merge_message({"a": {"model": {"lr": 1, "dim": 2}}}, {"a.model": 3}) == (
         "--conf: 'a.model' is an object with the keys lr, dim and cannot become 3 (an integer). "
-        "Override single keys of it, or drop it with null"
+        "Set single keys of it, or remove it with null"
     )
     assert "'model' is an empty object and cannot become [] (a list)" in merge_message({"model": {}}, {"model": []})
 
 
 @pytest.mark.parametrize(("value", "found"), [(3, "3 (an integer)"), ([{"x": 1}], '[{"x": 1}] (a list)')])
 def test_a_dotted_key_does_not_go_through_a_value(value: Any, found: str) -> None:
-    assert merge_message({"a": {"lr": value}}, {"a.lr.x": 1}) == f"--conf: 'a.lr.x' is not possible: 'a.lr' is {found}"
+    assert (
+        merge_message({"a": {"lr": value}}, {"a.lr.x": 1}) == f"--conf: cannot set 'a.lr.x', because 'a.lr' is {found}"
+    )
 
 
 @pytest.mark.parametrize("key", [".lr", "model.", "model..lr", "."])

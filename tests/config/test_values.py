@@ -174,6 +174,6 @@ def test_the_answer_does_not_depend_on_the_order_of_the_candidates() -> None:
 
 
 def test_a_suggestion_lists_the_available_names_but_not_hundreds() -> None:
-    assert suggest("lrr", ["lr", "dim"]) == "Did you mean 'lr'? Available: lr, dim"
-    assert suggest("zzz", []) == "Available: none"
+    assert suggest("lrr", ["lr", "dim"]) == ". Did you mean 'lr'? Available: lr, dim"
+    assert suggest("zzz", []) == ". Available: none"
     assert suggest("zzz", [f"column_{number}" for number in range(100)]).endswith("column_29 and 70 more")

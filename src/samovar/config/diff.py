@@ -49,6 +49,11 @@ class Diff:
     Attributes:
         names: The configs.
         rows: One value per config for each key, sorted by key; `MISSING` where a config lacks the key.
+
+    Example:
+        >>> from samovar.runs import diff
+        >>> list(diff(["stages/numbers.json", "stages/total.json"]).rows)
+        ['count', 'source']
     """
 
     names: tuple[str, ...]

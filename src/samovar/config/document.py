@@ -6,18 +6,18 @@ import copy
 import json
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from samovar.config.diff import flatten
+from samovar.config.places import as_path, suggest_path
 from samovar.config.records import read_regular
 from samovar.config.strict_json import parse_json
-from samovar.config.values import Tree, at, describe, join, nearest
-from samovar.errors import BadInput, ConfigError
+from samovar.config.values import Tree, at, describe, join
+from samovar.errors import ConfigError
 
-_ROWS = (".csv", ".tsv", ".parquet", ".arrow", ".jsonl")
+ROW_SUFFIXES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
+"""Of files that brewing reads, without JSON, which configs are written in."""
 
 
 def read_config(path: str | os.PathLike[str]) -> Tree:
@@ -30,8 +30,8 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
         >>> read_config("model.json")["model_dir"]
         'models/click'
     """
-    file = Path(path)
-    if file.suffix.lower() in _ROWS and file.is_file():
+    file = as_path(path, "the config")
+    if file.suffix.lower() in ROW_SUFFIXES and file.is_file():
         hint = f"`samovar recipe {file}` drafts a recipe to brew it"
         raise ConfigError(f"{file} holds rows; expected a JSON config. {hint}")
     try:
@@ -54,38 +54,6 @@ def decode_config(data: bytes, where: str) -> Tree:
         found = f"byte 0x{data[error.start]:02x} at offset {error.start}"
         raise ConfigError(f"{where} must be UTF-8 text, got {found}") from None
     return parse_config(text, where)
-
-
-def resolve_path(path: str, folder: Path, symlinks: Literal["keep", "follow"] | None = None) -> Path:
-    """The file or folder that a config names: `~` is the home folder, a relative path starts at the config's folder.
-
-    Args:
-        path: The path as the config has it.
-        folder: The folder of the config file.
-        symlinks: "keep" and "follow" make the path absolute; "follow" also replaces symbolic links by their targets.
-            None only joins: the path stays relative if `folder` is.
-    """
-    joined = folder / Path(path).expanduser()
-    if symlinks is None:
-        return joined
-    return joined.resolve() if symlinks == "follow" else Path(os.path.abspath(joined))
-
-
-def as_path(value: Any, what: str) -> Path:
-    """A path that a caller gave.
-
-    Args:
-        value: What was given.
-        what: Its name in errors.
-
-    Raises:
-        BadInput: It is something else, such as a DataFrame.
-    """
-    if isinstance(value, str | os.PathLike):
-        return Path(value)
-    is_frame = hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")
-    hint = ". samovar.brew makes a table of rows, samovar.load(model).predict scores them" if is_frame else ""
-    raise BadInput(f"{what} must be a path, got {type(value).__name__}{hint}")
 
 
 def parse_config(text: str, where: str) -> Tree:
@@ -119,28 +87,6 @@ def _foreign(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, describe(value)
 
 
-_URL = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/")  # as a path, s3://bucket is s3:/bucket
-
-
-def suggest_path(missing: Path, pattern: str = "*", is_folder: bool | None = False) -> str:
-    """The end of an error about a missing file or folder: the one beside it whose name is most like its own, or that it
-    is a URL.
-
-    Args:
-        missing: What the user named.
-        pattern: Only names that match it are suggested.
-        is_folder: Whether a folder is meant; None if either will do.
-    """
-    if (url := _URL.search(str(missing))) is not None:
-        return f". {url[1]}:// and other URLs are not supported: give the path of a local file or folder"
-    try:
-        names = [each.name for each in missing.parent.glob(pattern) if is_folder in (None, each.is_dir())]
-    except OSError:  # the folder cannot be read
-        return ""
-    best = nearest(missing.name, names)
-    return f". Did you mean {str(missing.with_name(best))!r}?" if best else ""
-
-
 _WHERE = "--conf"
 _EXAMPLE = """Example: --conf '{"model.lr": 1e-3}' (the single quotes protect the double ones from the shell)"""
 
@@ -164,11 +110,11 @@ def parse_override(text: str) -> Tree:
     return override
 
 
-def merge(base: Mapping[str, Any], *overrides: Mapping[str, Any]) -> Tree:
+def merge(base: Mapping[str, Any], *overrides: Mapping[str, Any], where: str = _WHERE) -> Tree:
     """Apply overrides to a config: objects are merged, other values replaced, and null replaces anything.
 
     A dotted key at the top of an override is a path, unless the config has that very key. Inside an object keys are
-    literal.
+    literal. `where` names the overrides in errors.
 
     Returns:
         A new config.
@@ -183,12 +129,13 @@ def merge(base: Mapping[str, Any], *overrides: Mapping[str, Any]) -> Tree:
     merged = copy.deepcopy(dict(base))
     for override in overrides:
         for key, value in override.items():
-            *sections, last = _address(merged, key)
-            _merge_into(_descend(merged, sections, key), {last: copy.deepcopy(value)}, _path_of(sections))
+            *sections, last = _address(merged, key, where)
+            section = _descend(merged, sections, key, where)
+            _merge_into(section, {last: copy.deepcopy(value)}, _path_of(sections), where)
     return merged
 
 
-def _address(tree: Tree, key: str) -> list[str]:
+def _address(tree: Tree, key: str, where: str) -> list[str]:
     """The keys on the way from `tree`. Existing keys win, the longest first, so `emb.lr` may be one key."""
     names = key.split(".")
     for count in range(len(names), 0, -1):
@@ -196,32 +143,32 @@ def _address(tree: Tree, key: str) -> list[str]:
         if head in tree and count == len(names):
             return [head]
         if isinstance(tree.get(head), dict):
-            return [head, *_address(tree[head], rest)]
+            return [head, *_address(tree[head], rest, where)]
     if len(names) > 1 and "" in names:
-        raise ConfigError(f"{_WHERE}: the key {key!r} has an empty name between its dots. {_EXAMPLE}")
+        raise ConfigError(f"{where}: the key {key!r} has an empty name between its dots. Use a path such as model.lr")
     return names
 
 
-def _descend(tree: Tree, sections: list[str], key: str) -> Tree:
+def _descend(tree: Tree, sections: list[str], key: str, where: str) -> Tree:
     for depth, section in enumerate(sections, 1):
         if tree.get(section) is None:
             tree[section] = {}
         if not isinstance(tree[section], dict):
             path = _path_of(sections[:depth])
-            raise ConfigError(f"{_WHERE}: {key!r} is not possible: {path!r} is {describe(tree[section])}")
+            raise ConfigError(f"{where}: cannot set {key!r}, because {path!r} is {describe(tree[section])}")
         tree = tree[section]
     return tree
 
 
-def _merge_into(tree: Tree, override: Tree, path: str) -> None:
+def _merge_into(tree: Tree, override: Tree, path: str, where: str) -> None:
     for key, value in override.items():
         place, old = join(path, key), tree.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            _merge_into(old, value, place)
+            _merge_into(old, value, place, where)
         elif isinstance(old, dict) and value is not None:
             raise ConfigError(
-                f"{_WHERE}: {place!r} is {describe(old)} and cannot become {describe(value)}. "
-                "Override single keys of it, or drop it with null"
+                f"{where}: {place!r} is {describe(old)} and cannot become {describe(value)}. "
+                "Set single keys of it, or remove it with null"
             )
         else:
             tree[key] = value

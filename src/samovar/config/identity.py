@@ -5,12 +5,11 @@ default, and the key `cloned_from`. Knows neither directories nor tables: the ca
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from samovar.config.diff import Diff, diff_flat, flatten
-from samovar.config.document import resolve_path
+from samovar.config.places import Place, Url, resolve_path
 from samovar.config.roles import has_roles, long_form
 from samovar.config.values import MISSING, Tree, covers, describe
 from samovar.errors import ConfigError
@@ -23,9 +22,9 @@ PLACE_KEYS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
 _KEPT = "model_config.json"
 
 
-def named_place(config: Path, tree: Mapping[str, Any], keys: Sequence[str] = DIRECTORY_KEYS) -> Path:
+def named_place(config: Place, tree: Mapping[str, Any], keys: Sequence[str] = DIRECTORY_KEYS) -> Place:
     """The directory that the config names, relative to its file; else the file's name without its suffix."""
-    if config.name == _KEPT and config.with_name("status.json").exists():
+    if config.name == _KEPT and (isinstance(config, Url) or config.with_name("status.json").exists()):
         return config.parent  # a result directory's own config, even in a copied directory
     named = next((tree[key] for key in keys if isinstance(tree.get(key), str)), config.stem)
     return resolve_path(named, config.parent)
@@ -82,10 +81,12 @@ FREE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "*.max_cache_size": "how far ahead rows are read, never which rows",
         "*.max_memory": "how far ahead rows are read, never which rows",
         "*.memory_limit": "when sorting spills to disk, never the order it gives",
+        "engine": "every engine makes the same bytes",
         "snapshotter.frequency": "resuming from any snapshot gives the same bytes",
         "ttl_filter.frequency": "an expired row is reset at its next use, swept or not",
         "train_data.allow_targets_as_features": "only whether the run is refused",
         "progress": "what the screen shows",
+        "publish": "what servers read, never what is trained",
         "follow": "whether to wait for hours that do not exist yet",
         "train_data.follow": "whether to wait for hours that do not exist yet",
     }
@@ -120,7 +121,11 @@ def identity(config: Mapping[str, Any], inputs: Mapping[str, str] = MappingProxy
 
 def _identity(config: Mapping[str, Any], inputs: Mapping[str, str], kind: str) -> Tree:
     paths = {key: value for key, value in flatten(config).items() if not any(covers(key, each) for each in inputs)}
-    flat = {**paths, **inputs}
+    return without_free_keys({**paths, **inputs}, kind)
+
+
+def without_free_keys(flat: Mapping[str, Any], kind: str = "") -> Tree:
+    """A flat config without the keys that cannot change a result of its kind."""
     is_stage = kind.startswith(STAGE)
     return {key: value for key, value in flat.items() if not _is_free(key, value == {}, is_stage)}
 

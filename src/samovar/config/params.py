@@ -218,7 +218,7 @@ class Params(Mapping[str, Any]):
     def _missing(self, key: str) -> str:
         where = f"config section {self._path!r}" if self._path else "config"
         hint = f"To make it optional, read it with params.get({key!r}, default)"
-        return f"{where}: no key {key!r}. {suggest(key, self._tree)}. {hint}"
+        return f"{where}: no key {key!r}{suggest(key, self._tree)}. {hint}"
 
     def __contains__(self, key: object) -> bool:
         return key in self._tree

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from samovar.config.document import dump_config
 from samovar.config.identity import without_parent
-from samovar.config.values import at, describe, join, nearest
+from samovar.config.values import at, describe, did_you_mean, join, nearest
 from samovar.errors import ConfigError, UnknownKey
 
 
@@ -178,7 +178,7 @@ def _explain_unknown_key(known: "_KnownKeys", path: str, name: str, elsewhere: s
     if elsewhere:
         return _Problem(f"{path}: {elsewhere}", True)
     best = known.nearest(name)
-    return _Problem(f"{path}: unknown key{f'. Did you mean {best!r}?' if best else ''}", True, known.names, best)
+    return _Problem(f"{path}: unknown key{did_you_mean(best)}", True, known.names, best)
 
 
 def _explain_tag(error: "_PlacedError") -> str:
@@ -359,6 +359,9 @@ class _KnownKeys:
         best = nearest(name, self.fields)
         if best:
             return join(self.path, best)
+        for section, field in self.fields.items():  # one level deeper
+            if any(name in model.model_fields for model in _models_in(field.annotation)):
+                return join(join(self.path, section), name)
         other = self.elsewhere.get(name)  # this very place, if only another member of a union has the key
         return other if other != join(self.path, name) else None
 

@@ -66,7 +66,9 @@ def _parse_carefully(text: str, where: str) -> Any:
     except RecursionError:
         raise source.too_deep(0) from None
     except ValueError:  # the only case left: an integer with more digits than Python reads
-        raise ConfigError(f"{where}: an integer has more than {sys.get_int_max_str_digits()} digits") from None
+        raise ConfigError(
+            f"{where}: an integer has more than {sys.get_int_max_str_digits()} digits. Write it as a string"
+        ) from None
     _check_tokens(source)
     return tree
 

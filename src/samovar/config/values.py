@@ -23,14 +23,17 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
+def did_you_mean(best: str | None) -> str:
+    """The end of a sentence about an unknown name: `. Did you mean 'lr'?`, or nothing without a nearest name."""
+    return f". Did you mean {best!r}?" if best else ""
+
+
 def suggest(name: str, available: Iterable[str]) -> str:
-    """The end of an error about an unknown name: `Did you mean 'lr'? Available: lr, dim`."""
+    """The end of an error about an unknown name: `. Did you mean 'lr'? Available: lr, dim`."""
     names = list(available)
-    best = nearest(name, names)
-    guess = f"Did you mean {best!r}? " if best else ""
     shown = ", ".join(names[:_MOST_SHOWN])
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return f"{guess}Available: {shown or 'none'}{more}"
+    return f"{did_you_mean(nearest(name, names)) or '.'} Available: {shown or 'none'}{more}"
 
 
 _PART = re.compile(r'\[("(?:[^"\\]|\\.)*")\]|\[(\d+)\]|([^.\[\]"]+)')

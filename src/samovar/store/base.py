@@ -7,7 +7,7 @@ exactly one caller win. A lease (lease.py) is built on the second, so every comm
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -38,6 +38,8 @@ class Attributes:
 
     version: int = 0
     values: Mapping[str, Json] = field(default_factory=dict)
+    tag: Any = field(default=None, compare=False, repr=False)
+    """How the store that read them tells these attributes from all others; nothing for callers."""
 
 
 class Writer(ABC):
@@ -109,73 +111,187 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Read the bytes [start, stop) of a file; `NotFound` if it does not exist."""
+        """Read the bytes [start, stop) of a file; `NotFound` if it does not exist.
+
+        Args:
+            path: Its path, with slashes.
+            start: The first byte.
+            stop: The byte to stop before. Default: the end.
+        """
 
     @abstractmethod
     def map(self, path: str) -> memoryview:
-        """A whole file as private, writable memory: changes stay in this process. Avoids a copy if it can."""
+        """A whole file as private, writable memory: changes stay in this process. Avoids a copy if it can.
+
+        Args:
+            path: Its path, with slashes.
+        """
+
+    def chunks(self, path: str) -> Iterator[bytes | memoryview]:
+        """The bytes of a file, in pieces of a few MiB: for files that may be larger than memory.
+
+        Args:
+            path: Its path in the store.
+        """
+        start = 0
+        while piece := self.read(path, start, start + CHUNK_BYTES):
+            yield piece
+            start += len(piece)
+
+    def read_many(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+        """The bytes of several ranges [start, stop) of a file, each as `read` returns it."""
+        return [self.read(path, start, stop) for start, stop in ranges]
 
     @abstractmethod
     def create(self, path: str, fence: Fence | None = None) -> Writer:
-        """A writer for a file, which replaces an existing one on close, unless the fence raises just before."""
+        """A writer for a file, which replaces an existing one on close, unless the fence raises just before.
+
+        Args:
+            path: Its path, with slashes.
+            fence: Called just before the file appears; raises if it must not.
+        """
 
     @abstractmethod
     def create_if_absent(self, path: str, data: bytes) -> None:
-        """Write a small file that must not exist. Of several callers all but one get `AlreadyExists`."""
+        """Write a small file that must not exist. Of several callers all but one get `AlreadyExists`.
+
+        Args:
+            path: Its path, with slashes.
+            data: Its content.
+        """
 
     @abstractmethod
     def list(self, prefix: str = "") -> Sequence[Entry]:
-        """All files below a directory, sorted by path; none if it does not exist."""
+        """All files below a directory, sorted by path; none if it does not exist.
+
+        Args:
+            prefix: The directory. Default: the root.
+        """
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file, if it exists. After a power loss it may be back."""
+        """Remove a file, if it exists. After a power loss it may be back.
+
+        Args:
+            path: Its path, with slashes.
+        """
 
     @abstractmethod
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything below it, including attributes, durably."""
+        """Remove a directory with everything below it, including attributes, durably.
+
+        Args:
+            path: Its path; the empty path is the root.
+        """
 
     @abstractmethod
     def attributes(self, directory: str = "") -> Attributes:
-        """The newest attributes; version 0 and no values if none were ever set."""
+        """The newest attributes; version 0 and no values if none were ever set.
+
+        Args:
+            directory: Its path; the empty path is the root.
+        """
 
     @abstractmethod
     def compare_and_set(self, directory: str, expected: Attributes, values: Mapping[str, Json]) -> Attributes | None:
-        """Replace all values, unless they changed since `expected` was read; then None."""
+        """Replace all values, unless they changed since `expected` was read; then None.
+
+        Args:
+            directory: Its path; the empty path is the root.
+            expected: What `attributes` returned.
+            values: The new values, as plain JSON.
+        """
 
     @abstractmethod
     def tail(self, name: str) -> Tail:
-        """Start the growing end of a log. An earlier one of that name is dropped."""
+        """Start the growing end of a log. An earlier one of that name is dropped.
+
+        Args:
+            name: A name without slashes.
+        """
+
+    @abstractmethod
+    def read_tail(self, name: str) -> bytes:
+        """What was appended to a log since it was sealed, for people who watch a run; empty if nothing was.
+
+        A store that cannot append to files is some seconds late, and has only the last lines.
+
+        Args:
+            name: Its name.
+        """
 
     @abstractmethod
     def heartbeat(self, directory: str) -> Heartbeat:
-        """Start a heartbeat for a lease that is about to be taken."""
+        """Start a heartbeat for a lease that is about to be taken.
+
+        Args:
+            directory: Its path; the empty path is the root.
+        """
 
     @abstractmethod
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
-        """Whether the process of a heartbeat's record is alive, as seen from here."""
+        """Whether the process of a heartbeat's record is alive, as seen from here.
+
+        Args:
+            record: A heartbeat's `record`, perhaps from another machine.
+        """
 
     def shut_out_others(self, check: Fence) -> Callable[[], None]:
         """Stop earlier holders of the root's lease, which may only sleep, from changing any file, if this store can.
 
         A new holder calls it first, and the returned function when it releases the lease. `check` raises if the lease
-        is lost."""
+        is lost.
+
+        Args:
+            check: Raises if the lease is lost.
+        """
         return lambda: None
 
     @abstractmethod
+    def leftovers(self) -> Sequence[Entry]:
+        """The store's own files that killed and replaced processes left, and nobody needs, with their sizes."""
+
+    @abstractmethod
     def sweep(self) -> None:
-        """Remove the unfinished files of killed processes. Only the holder of the lease may call it."""
+        """Remove the leftovers. Only the holder of the lease may call it."""
+
+    @abstractmethod
+    def erase(self) -> None:
+        """Remove everything at the root, the store's own files too. Only the last holder of the lease may call it: it
+        cannot even be released."""
 
     def size(self, path: str) -> int | None:
         """The size of a file; None if it does not exist."""
         return next((entry.size for entry in self.list(path) if entry.path == path), None)
 
+    def exists(self) -> bool:
+        """Whether there is anything at the root."""
+        return bool(self.list())
+
+    def names(self, directory: str = "") -> Mapping[str, bool]:
+        """What is in a directory: each name, sorted, and whether it is a directory itself.
+
+        Args:
+            directory: Its path. Default: the root.
+        """
+        start = len(directory) + 1 if directory else 0
+        parts = sorted(entry.path[start:].partition("/") for entry in self.list(directory) if entry.path != directory)
+        return {name: bool(slash) for name, slash, _ in parts}
+
     def sync(self, directory: str) -> None:
-        """Make plain files durable that other code wrote below a directory, if this store can have such files."""
+        """Make plain files durable that other code wrote below a directory, if this store can have such files.
+
+        Args:
+            directory: Its path; the empty path is the root.
+        """
         return
 
     def etag(self, path: str) -> Hashable | None:
-        """A tag that differs after each change of a file; None if the store cannot tell."""
+        """A tag that differs after each change of a file; None if the store cannot tell.
+
+        Args:
+            path: Its path, with slashes.
+        """
         return None
 
     def set_attributes(self, directory: str, **values: Json) -> Attributes:
@@ -187,6 +303,7 @@ class Store(ABC):
                 return changed
 
 
+CHUNK_BYTES = 8 << 20
 MAX_SMALL_BYTES = 16 << 20
 
 

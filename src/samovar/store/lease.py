@@ -213,8 +213,13 @@ def _name(store: Store, directory: str) -> str:
     return f"{store.name}/{directory}" if directory else store.name
 
 
-def take_lease(store: Store, directory: str = "") -> Lease:
+def take_lease(store: Store, directory: str = "", above_epoch: int = 0) -> Lease:
     """Take the lease of a directory.
+
+    Args:
+        store: The store.
+        directory: A directory in it.
+        above_epoch: An epoch that the lease must be above, because files of other holders are brought here.
 
     Raises:
         LeaseHeld: A live process holds it; the message names that process.
@@ -229,7 +234,7 @@ def take_lease(store: Store, directory: str = "") -> Lease:
                     f"{_name(store, directory)} is in use by {state.holder}. Wait until that process ends, or stop it"
                 )
             holder = Holder.here()
-            epoch = state.epoch + 1
+            epoch = max(state.epoch, above_epoch) + 1
             record = {"epoch": epoch, "holder": asdict(holder), "heartbeat": heartbeat.record}
             if store.compare_and_set(directory, attributes, {**attributes.values, LEASE: record}) is not None:
                 lease = Lease(store, directory, epoch, holder, heartbeat)

@@ -21,10 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from samovar.config.document import as_path
+from samovar.config.places import as_path
 from samovar.errors import AlreadyExists, BadPath, NotFound
 from samovar.native import map_file
 from samovar.store.base import (
+    CHUNK_BYTES,
     RESERVED,
     Attributes,
     Entry,
@@ -63,6 +64,12 @@ class LocalStore(Store):
         root: The folder.
         disk: The system calls that change the disk; tests pass disks that fail.
         clock: For heartbeats.
+
+    Example:
+        >>> store = LocalStore("place")
+        >>> store.create_if_absent("notes/a.txt", b"tea")
+        >>> store.read("notes/a.txt")
+        b'tea'
     """
 
     can_map = True
@@ -87,6 +94,11 @@ class LocalStore(Store):
             if os.fstat(descriptor).st_size == 0:
                 return memoryview(bytearray())  # an empty file cannot be mapped
             return map_file(descriptor, str(self.root / path))
+
+    def chunks(self, path: str) -> Iterator[bytes | memoryview]:
+        whole = self.map(path)
+        for start in range(0, len(whole), CHUNK_BYTES):
+            yield whole[start : start + CHUNK_BYTES]
 
     def etag(self, path: str) -> Hashable:
         with self._as_store_error("read", path):
@@ -125,6 +137,17 @@ class LocalStore(Store):
                 path = Path(item.path).relative_to(self.root).as_posix()
                 with suppress(FileNotFoundError):  # removed since the listing
                     yield Entry(path, item.stat(follow_symlinks=False).st_size)
+
+    def exists(self) -> bool:
+        return os.path.lexists(self.root)
+
+    def names(self, directory: str = "") -> Mapping[str, bool]:
+        with self._as_store_error("list", directory):
+            try:
+                found = {item.name: item.is_dir(follow_symlinks=False) for item in os.scandir(self._place(directory))}
+            except (FileNotFoundError, NotADirectoryError):
+                return {}
+        return {name: found[name] for name in sorted(found) if directory or name != RESERVED}
 
     def sync(self, directory: str) -> None:
         with self._as_store_error("sync", directory):
@@ -225,14 +248,26 @@ class LocalStore(Store):
     # Leases, logs and leftovers
 
     def tail(self, name: str) -> Tail:
-        split_path(name)
+        path = self._tail_path(name)
         with self._as_store_error("open", name):
-            folder = self._own("open")
-            self.make_folder(folder)
-            path = folder / name.replace("/", "--")
+            self.make_folder(path.parent)
             with suppress(FileNotFoundError):
                 self._disk.unlink(path)  # a replaced holder may still write to the old file, which has no name now
             return _LocalTail(self, path, self._disk.create(path))
+
+    def read_tail(self, name: str) -> bytes:
+        with self._as_store_error("read", name):
+            try:
+                descriptor = open_regular(self._tail_path(name))
+            except (FileNotFoundError, NotADirectoryError):
+                return b""
+            try:
+                return read_range(descriptor, 0, None)
+            finally:
+                os.close(descriptor)
+
+    def _tail_path(self, name: str) -> Path:
+        return self._own("open", "--".join(split_file(name)))
 
     def heartbeat(self, directory: str) -> Heartbeat:
         with self._as_store_error("take the lease of", directory):
@@ -266,24 +301,44 @@ class LocalStore(Store):
     def liveness(self, record: Mapping[str, Json]) -> Liveness:
         return find_liveness(self._own("locks"), record, self._clock)
 
+    def leftovers(self) -> Sequence[Entry]:
+        with self._as_store_error("list", ""):
+            return [
+                Entry(path.relative_to(self.root).as_posix(), size)
+                for path in self._abandoned()
+                if (size := _size_of_tree(path)) is not None
+            ]
+
+    def _abandoned(self) -> Sequence[Path]:
+        tails = self._own("open")
+        left = [
+            *abandoned_files(self._own("tmp"), include_other_machines=True),
+            *abandoned_files(self._own("locks"), include_other_machines=True),
+            *(sorted(tails.iterdir()) if tails.is_dir() else []),
+        ]
+        return [path for path in left if self._holder is None or path != self._holder.path]
+
     def sweep(self) -> None:
         with self._as_store_error("sweep", ""):
             for folder, _, _ in os.walk(self.root):
                 self._disk.fsync_folder(Path(folder))  # names that a killed process left may not be durable
-            left = [
-                *abandoned_files(self._own("tmp"), include_other_machines=True),
-                *abandoned_files(self._own("locks"), include_other_machines=True),
-            ]
-            tails = self._own("open")
-            for path in [*left, *(sorted(tails.iterdir()) if tails.is_dir() else [])]:
-                if self._holder is None or path != self._holder.path:
-                    with suppress(FileNotFoundError):
-                        self._remove_scratch(path)
+            for path in self._abandoned():
+                with suppress(FileNotFoundError):
+                    self._remove_scratch(path)
+
+    def erase(self) -> None:
+        with self._as_store_error("remove", ""), suppress(FileNotFoundError):
+            self._remove_scratch(self.root)
+            self._disk.fsync_folder(self.root.parent)
 
     # For the writers below
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder and its parents, durably; but never again a root that existed and has vanished."""
+        """Make a folder and its parents, durably; but never again a root that existed and has vanished.
+
+        Args:
+            folder: Its path on the disk.
+        """
         root_existed = self._root_existed  # read first, or another thread could create it in between
         if folder.is_dir():
             self._root_existed |= folder.is_relative_to(self.root)
@@ -299,7 +354,11 @@ class LocalStore(Store):
         self._disk.fsync_folder(folder.parent)
 
     def new_file(self, is_holders: bool = True) -> PendingFile:
-        """An unfinished file. Once the lease is lost, the holder's can be neither made nor published."""
+        """An unfinished file. Once the lease is lost, the holder's can be neither made nor published.
+
+        Args:
+            is_holders: Whether it is made under the lease.
+        """
         if self._holder is not None and is_holders:
             return PendingFile(self._holder.path / self._names.next(), self._disk)
         folder = self._own("tmp")
@@ -371,6 +430,16 @@ class _HolderFolder:
 
     path: Path
     check: Fence
+
+
+def _size_of_tree(path: Path) -> int | None:
+    """The size of a file, or of all files in a folder; None if it is gone."""
+    try:
+        if not path.is_dir() or path.is_symlink():
+            return path.lstat().st_size
+        return sum(_size_of_tree(item) or 0 for item in path.iterdir())
+    except FileNotFoundError:
+        return None
 
 
 def _gone(folder: Path) -> OSError:

@@ -23,13 +23,24 @@ from samovar.store.base import (
 
 
 class MemoryStore(Store):
-    """A store that keeps files as bytes in a dict. `clock` gives the seconds for heartbeats."""
+    """A store that keeps files as bytes in a dict. `clock` gives the seconds for heartbeats.
+
+    Args:
+        clock: Seconds since any moment, by which heartbeats count.
+
+    Example:
+        >>> store = MemoryStore()
+        >>> store.create_if_absent("notes/a.txt", b"tea")
+        >>> print(*(entry.path for entry in store.list()))
+        notes/a.txt
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.name = "memory store"
         self._clock = clock
         self._files: dict[str, bytes] = {}
         self._attributes: dict[str, Attributes] = {}
+        self._tails: dict[str, _MemoryTail] = {}
         self._heartbeats: dict[int, float] = {}
         self._numbers = itertools.count()
         self._lock = threading.RLock()
@@ -52,7 +63,12 @@ class MemoryStore(Store):
         return _MemoryWriter(self, path, fence)
 
     def put(self, path: str, data: bytes) -> None:
-        """Keep the bytes of a file."""
+        """Keep the bytes of a file.
+
+        Args:
+            path: Its path, with slashes.
+            data: Its content.
+        """
         with self._lock:
             self._check_no_clash(path)
             self._files[path] = data
@@ -103,7 +119,13 @@ class MemoryStore(Store):
             return self._attributes[directory]
 
     def tail(self, name: str) -> Tail:
-        return _MemoryTail()
+        split_file(name)
+        self._tails[name] = _MemoryTail()
+        return self._tails[name]
+
+    def read_tail(self, name: str) -> bytes:
+        split_file(name)
+        return self._tails[name].content() if name in self._tails else b""
 
     def heartbeat(self, directory: str) -> Heartbeat:
         with self._lock:
@@ -116,8 +138,17 @@ class MemoryStore(Store):
             return "dead"
         return "alive" if self._clock() - beat <= LEASE_SECONDS else "silent"
 
+    def leftovers(self) -> Sequence[Entry]:
+        return ()  # the memory of a dead process is gone too
+
     def sweep(self) -> None:
-        """Nothing to do: the memory of a dead process is gone too."""
+        """Nothing to do."""
+
+    def erase(self) -> None:
+        with self._lock:
+            self._files.clear()
+            self._attributes.clear()
+            self._tails.clear()
 
 
 class _MemoryWriter(Writer):

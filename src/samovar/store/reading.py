@@ -73,12 +73,19 @@ def read_attributes(path: Path, version: int) -> Attributes:
                 f"{path}: {size:,} bytes, more than the limit of {MAX_ATTRIBUTE_BYTES:,}. Remove it to return to the "
                 "previous state"
             )
-        checksum, _, body = read_range(descriptor, 0, size).partition(b"\n")
+        data = read_range(descriptor, 0, size)
     finally:
         os.close(descriptor)
-    body = body.removesuffix(b"\n")
-    if checksum != b"%016x" % hash_bytes(body):
+    values = decode_attributes(data)
+    if values is None:
         raise CorruptData(
             f"{path}: wrong checksum: the disk damaged the file. Remove it to return to the previous state"
         )
-    return Attributes(version, read_object(body, str(path)))
+    return Attributes(version, read_object(values, str(path)))
+
+
+def decode_attributes(data: bytes) -> bytes | None:
+    """The values as JSON; None if they are damaged."""
+    checksum, _, body = data.partition(b"\n")
+    body = body.removesuffix(b"\n")
+    return body if checksum == b"%016x" % hash_bytes(body) else None

@@ -1,6 +1,7 @@
 """Contract tests, and disks that fail, for your own implementations: a store subclasses `StoreContract`, a callback
 `CallbackContract`, a brewing engine `samovar.testing.engine.EngineContract`, a raw file format
-`samovar.testing.format.FormatContract`. Needs pytest; knows the interfaces and no implementation."""
+`samovar.testing.format.FormatContract`. Needs pytest; knows the interfaces and no implementation. Also a disposable
+Spark cluster, `samovar.testing.cluster`."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from samovar.brewing.clock import Clock
 from samovar.brewing.engines import Engine, Query
 from samovar.brewing.order import DATE, GRANULAR, Order
+from samovar.brewing.parts import OnRows, Part
 from samovar.brewing.row_filter import RowFilter, Where
 from samovar.brewing.sources import FILE, ROW, find_source, scan
 from samovar.errors import BadInput
@@ -35,7 +38,25 @@ ROWS = pa.table(
 
 
 def rows_of(engine: Engine, query: Query) -> list[dict[str, Any]]:
-    return [row for batch in engine.sorted(query) for row in batch.to_pylist()]
+    rows: list[dict[str, Any]] = batches_of(engine, query).to_pylist()
+    return rows
+
+
+def batches_of(engine: Engine, query: Query) -> Any:
+    """All rows of a query as one table."""
+    with closing(engine.map_parts([query], [Part()], _collect)) as parts:
+        (found,) = parts
+    return pa.Table.from_batches(found) if found else pa.table({})
+
+
+def rows_of_parts(engine: Engine, query: Query, parts: Sequence[Part]) -> list[list[dict[str, Any]]]:
+    """The rows of each part."""
+    with closing(engine.map_parts([query], parts, _collect)) as found:
+        return [[row for batch in batches for row in batch.to_pylist()] for batches in found]
+
+
+def _collect(part: Part, streams: Sequence[Generator[pa.RecordBatch]], on_rows: OnRows) -> list[pa.RecordBatch]:
+    return [batch for rows in streams for batch in rows]
 
 
 def make_query(source: Any, order: Order, **options: Any) -> Query:
@@ -71,9 +92,9 @@ class EngineContract:
     def test_every_value_survives_and_has_the_scanned_type(self, engine: Engine, tmp_path: Path) -> None:
         parquet.write_table(ROWS, tmp_path / "rows.parquet")
         query = make_query(tmp_path / "rows.parquet", Order(is_online=False))
-        (batch,) = engine.sorted(query)
-        assert batch.select(ROWS.schema.names).to_pylist() == ROWS.to_pylist()
-        assert [str(field.type) for field in batch.schema][:5] == [
+        rows = batches_of(engine, query)
+        assert rows.select(ROWS.schema.names).to_pylist() == ROWS.to_pylist()
+        assert [str(field.type) for field in rows.schema][:5] == [
             "int64", "uint64", "list<item: uint64>", "list<item: list<item: double>>", "string",
         ]  # fmt: skip
 
@@ -126,7 +147,7 @@ class EngineContract:
         found = [(row[ROW], row[DATE]) for row in rows_of(engine, query)]
         assert found == [(2, None), (3, NOON - 43260), (1, NOON - 10800), (0, NOON + 600)]
         wrong = replace(query, clock=Clock("time", format="%m/%d/%Y"))
-        with pytest.raises(BadInput, match=r"rows.parquet row \d: .*, which is not of the format '%m/%d/%Y'"):
+        with pytest.raises(BadInput, match=r"rows.parquet row \d: .*, which does not match '%m/%d/%Y'"):
             rows_of(engine, wrong)
 
     def test_rows_that_are_left_out_are_never_seen(self, engine: Engine, tmp_path: Path) -> None:

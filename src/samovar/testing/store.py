@@ -40,6 +40,27 @@ class StoreContract:
         memory[0] = ord("x")
         assert (bytes(memory), store.read("a"), bytes(store.map("empty"))) == (b"xbc", b"abc", b"")
 
+    def test_a_file_comes_in_chunks(self, store: Store) -> None:
+        data = bytes(range(251)) * 120_000  # more than three chunks, and no two alike
+        write_file(store, "large", data)
+        write_file(store, "empty", b"")
+        chunks = [bytes(chunk) for chunk in store.chunks("large")]
+        assert b"".join(chunks) == data
+        assert len(chunks) > 1
+        assert list(store.chunks("empty")) == []
+        assert bytes(store.map("large")) == data
+        with pytest.raises(NotFound, match="no/such"):
+            list(store.chunks("no/such"))
+
+    def test_many_ranges_are_read_at_once(self, store: Store) -> None:
+        data = b"".join(number.to_bytes(4, "big") for number in range(5_000_000))
+        write_file(store, "a", data)
+        ranges = [(19_000_000, 19_000_003), (5, 9), (0, 8), (7, 7), (17, 18_500_000), (19_999_990, 30_000_000), (0, 1)]
+        assert [bytes(each) for each in store.read_many("a", ranges)] == [data[start:stop] for start, stop in ranges]
+        assert store.read_many("a", []) == []
+        with pytest.raises(NotFound, match="no/such"):
+            store.read_many("no/such", [(0, 1)])
+
     def test_a_changed_file_has_another_etag(self, store: Store) -> None:
         write_file(store, "a/file", b"first")
         before = store.etag("a/file")
@@ -182,14 +203,30 @@ class StoreContract:
         tail = store.tail("metrics.jsonl")
         tail.append(b"one\n")
         tail.append(b"two\n")
-        assert tail.content() == b"one\ntwo\n"
+        assert tail.content() == store.read_tail("metrics.jsonl") == b"one\ntwo\n"
         other = store.tail("metrics.jsonl")
         other.append(b"new\n")
+        assert store.read_tail("metrics.jsonl") == b"new\n"
         assert (tail.content(), other.content()) == (b"one\ntwo\n", b"new\n")
         tail.close()
         assert other.content() == b"new\n"
         other.close()
+        assert store.read_tail("metrics.jsonl") == store.read_tail("timing.jsonl") == b""
         assert store.list() == []
+
+    def test_others_see_the_end_of_a_tail(self, store: Store) -> None:
+        assert store.read_tail("logs/metrics.jsonl") == b""
+        with take_lease(store) as lease:
+            tail = store.tail("logs/metrics.jsonl")
+            tail.append(b"one\n")
+            lease.beat()
+            assert store.read_tail("logs/metrics.jsonl") == b"one\n"
+            tail.append(b"two\n")
+            tail.close(keep=True)
+            assert store.read_tail("logs/metrics.jsonl") == b"one\ntwo\n"
+            store.tail("logs/metrics.jsonl").close()
+        store.sweep()
+        assert store.read_tail("logs/metrics.jsonl") == b""
 
     @pytest.mark.parametrize("path", ESCAPES)
     def test_no_path_leaves_the_store(self, store: Store, path: str) -> None:
@@ -207,7 +244,27 @@ class StoreContract:
         with pytest.raises(BadPath, match="invalid path"):
             store.create_if_absent(path, b"")
 
-    @pytest.mark.parametrize("path", ["привет/мир.json", "a b/c=d", "日本", "x.y-z_1", "é"])
+    def test_a_holder_removes_files_and_makes_them_again(self, store: Store) -> None:
+        with take_lease(store) as lease:
+            for path in ("logs/a", "logs/b", "snapshot/000001.e1/a", "model/a"):
+                write_file(store, path, b"old")
+            store.remove("logs/a")
+            store.remove_tree("snapshot")
+            store.remove_tree("model")
+            assert [entry.path for entry in store.list()] == ["logs/b"]
+            assert (store.size("logs/a"), store.list("model")) == (None, [])
+            with pytest.raises(NotFound, match="logs/a"):
+                store.read("logs/a")
+            with pytest.raises(NotFound, match="logs/a"):
+                store.read("logs/a", 10, 20)
+            store.create_if_absent("logs/a", b"new")
+            with store.create("model/a", lease.check) as writer:
+                writer.write(b"new")
+            assert (store.read("logs/a"), store.read("model/a")) == (b"new", b"new")
+            with pytest.raises(AlreadyExists):
+                store.create_if_absent("model/a", b"")
+
+    @pytest.mark.parametrize("path", ["привет/мир.json", "a b/c=d", "日本", "x.y-z_1", "é", "50%", "a%20b#c?d+e&f*[g]"])
     def test_ordinary_unicode_names_work(self, store: Store, path: str) -> None:
         write_file(store, path, b"1")
         assert [entry.path for entry in store.list()] == [path]
