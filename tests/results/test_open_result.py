@@ -340,6 +340,13 @@ def test_an_error_in_the_background_fails_the_next_snapshot(tmp_path: Path) -> N
     assert committed_snapshots(store) == []
 
 
+def test_an_unfinished_result_cannot_be_written_after_its_with_block(store: Store) -> None:
+    with start(store) as result:
+        result.restore()
+    with pytest.raises(Conflict, match=r"is closed, because its with block has ended. Call begin\(\) again"):
+        result.save({}, {})
+
+
 def test_files_of_a_run_must_be_in_the_folders_for_them(store: Store) -> None:
     with start(store) as result:
         result.restore()
@@ -349,7 +356,7 @@ def test_files_of_a_run_must_be_in_the_folders_for_them(store: Store) -> None:
 
 def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(NotAResult, match=r"has 1 files that Samovar did not make, such as thesis.txt"):
+    with pytest.raises(NotAResult, match=r"has files that Samovar did not make, such as thesis.txt"):
         start(LocalStore(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.txt"]
     with pytest.raises(NotAResult, match=r"has no model_config.json"):

@@ -185,7 +185,7 @@ def test_a_state_that_contains_itself_is_refused() -> None:
 
 
 def test_an_unknown_tag_is_damage() -> None:
-    with pytest.raises(CorruptData, match=r"unknown tag '\$pickle'"):
+    with pytest.raises(CorruptData, match=r"unknown tag, '\$pickle'"):
         decode_tree({"$pickle": ""}, lambda node: None)
 
 
@@ -241,7 +241,7 @@ def test_one_file_of_another_format_is_refused(tmp_path: Path, monkeypatch: pyte
     save_tree(tmp_path / "net.pt", TREE)
     monkeypatch.undo()
     with pytest.raises(
-        NotAResult, match=r"net\.pt has format 2, but this version of Samovar reads 1\. Use a newer one"
+        NotAResult, match=r"net\.pt has format 2, but this version of Samovar reads 1\. Use the version"
     ):
         load_tree(tmp_path / "net.pt")
 
@@ -279,7 +279,7 @@ def test_a_file_that_does_not_fit_in_memory_is_refused(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (1 << 40, hard))  # some machines promise any memory
     try:
-        with pytest.raises(NotAResult, match=r"does not fit in memory: it has 4,398,\d+,\d+,\d+ bytes"):
+        with pytest.raises(StoreError, match=r"does not fit in memory: it has 4,398,\d+,\d+,\d+ bytes"):
             load_tree(tmp_path / "net.pt")
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from samovar.config.records import Size, read_record
-from samovar.errors import BadInput, CorruptData
+from samovar.errors import BadInput, CorruptData, StoreError
 
 CHUNK_BYTES = 8 << 20
 MAX_HEADER_BYTES = 1 << 30
@@ -42,7 +42,7 @@ class StreamedArray:
         read: Returns the bytes in row-major order, in pieces.
 
     Example:
-        >>> StreamedArray("uint8", (4,), lambda: iter([memoryview(b"ab"), memoryview(b"cd")]))
+        >>> array = StreamedArray("uint8", (4,), lambda: iter([memoryview(b"ab"), memoryview(b"cd")]))
     """
 
     dtype: str
@@ -195,7 +195,10 @@ class _Header:
         last = 0
         for start, stop in sorted(places.values()):
             if not last <= start <= stop <= num_bytes:
-                raise CorruptData(f"{where} is damaged (an array at bytes {start} to {stop} overlaps or is cut)")
+                raise CorruptData(
+                    f"{where} is damaged (an array at bytes {start} to {stop} overlaps or is cut). Restore it from a "
+                    "copy"
+                )
             last = stop
         return cls(metadata if isinstance(metadata, dict) else {}, places, last)
 
@@ -203,7 +206,9 @@ class _Header:
 def _header_bytes(prefix: bytes | memoryview, num_bytes: int, where: str) -> int:
     size = int.from_bytes(prefix, "little")
     if len(prefix) < 8 or size > min(num_bytes - 8, MAX_HEADER_BYTES):
-        raise CorruptData(f"{where} is damaged (no safetensors header in its {num_bytes:,} bytes)")
+        raise CorruptData(
+            f"{where} is damaged (no safetensors header in its {num_bytes:,} bytes). Restore it from a copy"
+        )
     return size
 
 
@@ -225,11 +230,16 @@ class ArraysFile:
         text = file.read(size)
         header = _Header.parse(text, num_bytes - 8 - size, where)
         if 8 + size + header.end != num_bytes:
-            raise CorruptData(f"{where} is damaged (its arrays end at byte {8 + size + header.end:,} of {num_bytes:,})")
+            raise CorruptData(
+                f"{where} is damaged (its arrays end at byte {8 + size + header.end:,} of {num_bytes:,}). Restore it "
+                "from a copy"
+            )
         try:
             data = memoryview(bytearray(num_bytes))
         except MemoryError:
-            raise CorruptData(f"{where} does not fit in memory: it has {num_bytes:,} bytes") from None
+            raise StoreError(
+                f"{where} does not fit in memory: it has {num_bytes:,} bytes. Free memory, or use a larger machine"
+            ) from None
         data[: 8 + size] = prefix + text
         if file.readinto(data[8 + size :]) != header.end:
             raise CorruptData(f"{where} was cut while it was read. Try again")
@@ -253,19 +263,25 @@ class ArraysFile:
         place in a state tree."""
         data, dtype, shape = self.raw(node["$array"]), node["dtype"], node["shape"]
         if not isinstance(dtype, str) or any(type(length) is not int or length < 0 for length in shape):
-            raise CorruptData(f"array {node['$array']!r} has no valid type or shape: {dtype!r}, {shape!r}")
+            raise CorruptData(
+                f"array {node['$array']!r} has no valid type or shape: {dtype!r}, {shape!r}. Restore its file from a "
+                "copy"
+            )
         if node["kind"] == "numpy":
             return np.frombuffer(data, dtype=numpy_type(dtype)).reshape(shape)
         import torch  # only a state with tensors in it needs torch
 
         item = vars(torch).get(dtype)
         if node["kind"] != "torch" or not isinstance(item, torch.dtype):
-            raise CorruptData(f"array {node['$array']!r} is of no known kind: {node['kind']!r}, {dtype!r}")
+            raise CorruptData(
+                f"array {node['$array']!r} has an unknown kind or type: {node['kind']!r}, {dtype!r}. Restore its file "
+                "from a copy"
+            )
         return (torch.frombuffer(data, dtype=item) if len(data) else torch.empty(0, dtype=item)).reshape(shape)
 
 
 def numpy_type(name: str) -> "np.dtype[Any]":
     """The type of a name that `as_array` gave; numpy itself reads more in a text than types."""
     if name not in _ITEM_TYPES and not _NUMPY_NAME.fullmatch(name):
-        raise CorruptData(f"no array has the type {name!r}")
+        raise CorruptData(f"no array can have the type {name!r}. Restore its file from a copy")
     return np.dtype(name)

@@ -11,19 +11,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from samovar.config.records import read_object
 from samovar.errors import BadPath, CorruptData, NotFound
-from samovar.results.checked import CheckedWriter, FileRecord, map_checked, write_checked
+from samovar.results.checked import CheckedWriter, FileRecord, read_checked, write_checked
 from samovar.results.inventory import FileList
-from samovar.store import Fence, Store, Tail
+from samovar.store import Entry, Fence, Store, Tail
 
 FILES = "files"
 BEST = "best"
 ROOTS = ("logs", "evaluation", "model", BEST, FILES)
-"""The only folders that are rolled back; nothing else in a directory is ever removed."""
+"""The only folders that `roll_back` touches."""
 METRICS_LOG, TIMING_LOG, EVENTS_LOG = "metrics.jsonl", "timing.jsonl", "tensorboard/events.tfevents"  # in logs/
 
 _CLOSING_THREADS = 4  # a disk fsyncs several files in the time of one
@@ -60,10 +61,10 @@ class Artifacts:
             if path not in lost:
                 raise CorruptData(problem)
         files = files.without(lost)
-        found = {entry.path for root in ROOTS for entry in self._store.list(root)}
-        for path in found - files.files.keys() - earlier:
+        unlisted = {entry.path for entry in find_unlisted(self._store, files.files.keys())}
+        for path in unlisted - earlier:
             self._store.remove(path)
-        self._dropped, self._unlisted = [], sorted(found & earlier - files.files.keys())
+        self._dropped, self._unlisted = [], sorted(unlisted & earlier)
         if not any(path.startswith(f"{FILES}/") for path in files.files):
             self._store.remove_tree(FILES)  # with its empty folders, or the stage's `mkdir` would fail
         self._close_tails()
@@ -119,7 +120,8 @@ class Artifacts:
         record = self.files.files.get(old)
         if record is not None:
             with self.create(new) as writer:
-                writer.write(map_checked(self._store, old, record))
+                for chunk in read_checked(self._store, old, record):
+                    writer.write(chunk)
 
     def drop(self, path: str) -> None:
         """Take a part file out of the run. It stays on disk as long as a snapshot may need it."""
@@ -139,7 +141,7 @@ class Artifacts:
         """Add the plain files that a stage wrote below `files`."""
         self._store.sync(FILES)
         for entry in self._store.list(FILES):
-            self.files.add(entry.path, FileRecord.of(self._store.map(entry.path)))
+            self.files.add(entry.path, FileRecord.of_chunks(self._store.chunks(entry.path)))
 
     def append(self, log: str, line: bytes) -> None:
         """Append to a log such as `metrics.jsonl`."""
@@ -165,7 +167,8 @@ class Artifacts:
         for log, segments in sorted(self._segments.items()):
             with self.create(f"logs/{log}") as writer:
                 for path in segments:
-                    writer.write(map_checked(self._store, path, self.files.files[path]))
+                    for chunk in read_checked(self._store, path, self.files.files[path]):
+                        writer.write(chunk)
         self.files = self.files.without({path for segments in self._segments.values() for path in segments})
         self._segments = {}
 
@@ -173,6 +176,11 @@ class Artifacts:
         for tail in self._tails.values():
             tail.close(keep)
         self._tails = {}
+
+
+def find_unlisted(store: Store, listed: Set[str]) -> list[Entry]:
+    """The files that a rollback removes, if these are all that the run has."""
+    return [entry for root in ROOTS for entry in store.list(root) if entry.path not in listed]
 
 
 def _segment(log: str, number: int) -> str:
@@ -217,12 +225,67 @@ def read_log(store: Store, log: str) -> Iterator[dict[str, Any]]:
         yield from _parse(f"{store.name}/{path}", _split_lines(f"{store.name}/{path}", data), 1)
 
 
+@dataclass(frozen=True)
+class LiveLog:
+    """A log with the lines that its run has written since the newest snapshot.
+
+    Attributes:
+        sealed: The lines that `read_log` gives.
+        open: Those that are not in a snapshot yet. If the run dies now, they are lost and made again.
+    """
+
+    sealed: list[dict[str, Any]]
+    open: list[dict[str, Any]]
+
+
+_NUM_LOOKS = 5
+
+
+def read_live_log(store: Store, log: str) -> LiveLog:
+    """Read a log up to this moment, while its run may write it.
+
+    Args:
+        store: Of a result directory.
+        log: The name of the log.
+
+    Raises:
+        CorruptData: A line is not a JSON object.
+
+    Example:
+        >>> log = read_live_log(open_directory("models/click").store, "metrics.jsonl")
+        >>> print(len(log.sealed), "lines, of which no snapshot has", len(log.open))
+    """
+    where = f"{store.name}: the open end of {log}"
+    tail, sealed = b"", []
+    for _ in range(_NUM_LOOKS):  # if the end is sealed while we read, its lines would be there twice, or not at all
+        tail = store.read_tail(log)
+        sealed = _read_files(store, log)
+        if store.read_tail(log).startswith(tail):
+            break
+    lines = [line for path, data in sealed for line in _parse(f"{store.name}/{path}", _split_lines(path, data), 1)]
+    whole = tail[: tail.rfind(b"\n") + 1]  # the last line may be half written
+    if not whole or (sealed and bytes(sealed[-1][1][: len(whole)]) == whole):  # sealed, and about to be removed
+        return LiveLog(lines, [])
+    return LiveLog(lines, list(_parse(where, whole.splitlines(), 1)))
+
+
 def read_log_end(store: Store, log: str) -> list[dict[str, Any]]:
     """The last few lines: enough to show the progress of a run. Reads only the end of the newest file."""
     for path, data in _read_files(store, log, newest_only=True):
         lines = bytes(data).splitlines()
         return list(_parse(f"{store.name}/{path}", lines[-_END_LINES:], max(1, len(lines) - _END_LINES + 1)))
     return []
+
+
+def read_tail_end(store: Store, log: str, count: int = _END_LINES) -> list[dict[str, Any]]:
+    """The last few lines of a log up to this moment, those included that no snapshot has yet."""
+    tail = store.read_tail(log)
+    lines = tail[: tail.rfind(b"\n") + 1].splitlines()[-count:]
+    open_lines = list(_parse(f"{store.name}: the open end of {log}", lines, 1))
+    if len(open_lines) >= count:
+        return open_lines
+    sealed = [line for line in read_log_end(store, log) if line not in open_lines]
+    return [*sealed, *open_lines][-count:]
 
 
 def _read_files(store: Store, log: str, newest_only: bool = False) -> list[tuple[str, bytes | memoryview]]:

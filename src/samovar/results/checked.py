@@ -3,6 +3,7 @@
 The checksum is computed in a second thread while the bytes are written, so with two cores it costs no time.
 """
 
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -31,9 +32,15 @@ class FileRecord:
 
     @classmethod
     def of(cls, data: bytes | memoryview) -> Self:
-        hasher = Hasher()
-        hasher.update(data)
-        return cls(len(data), f"{hasher.digest():016x}")
+        return cls.of_chunks([data])
+
+    @classmethod
+    def of_chunks(cls, chunks: Iterable[bytes | memoryview]) -> Self:
+        hasher, size = Hasher(), 0
+        for chunk in chunks:
+            hasher.update(chunk)
+            size += len(chunk)
+        return cls(size, f"{hasher.digest():016x}")
 
 
 class CheckedWriter:
@@ -86,11 +93,44 @@ def map_checked(store: Store, path: str, expected: FileRecord) -> memoryview:
     try:
         data = store.map(path)
     except NotFound as error:
-        raise CorruptData(f"{path}: missing; it had {expected.size} bytes. Restore it from a copy") from error
+        raise _missing(path, expected) from error
     found = FileRecord.of(data) if len(data) == expected.size else FileRecord(len(data), "not computed")
     if found != expected:
-        raise CorruptData(
-            f"{path}: damaged or changed; it has {found.size} bytes with checksum {found.checksum} instead of "
-            f"{expected.size} with {expected.checksum}. Restore it from a copy"
-        )
+        raise _damaged(path, found, expected)
     return data
+
+
+def read_checked(store: Store, path: str, expected: FileRecord) -> Iterator[bytes | memoryview]:
+    """The bytes of a file in chunks. They are verified only after the last one: `CorruptData` if the file is missing or
+    differs, so nothing may come of them before."""
+    hasher, size = Hasher(), 0
+    try:
+        for chunk in store.chunks(path):
+            hasher.update(chunk)
+            size += len(chunk)
+            if size > expected.size:
+                break
+            yield chunk
+    except NotFound as error:
+        raise _missing(path, expected) from error
+    found = FileRecord(size, f"{hasher.digest():016x}")
+    if found != expected:
+        raise _damaged(path, found, expected)
+
+
+def check_file(store: Store, path: str, expected: FileRecord) -> None:
+    """Read a file and verify every byte; `CorruptData` if it is missing or differs."""
+    for _ in read_checked(store, path, expected):
+        pass
+
+
+def _missing(path: str, expected: FileRecord) -> CorruptData:
+    return CorruptData(f"{path}: missing; it had {expected.size:,} bytes. Restore it from a copy")
+
+
+def _damaged(path: str, found: FileRecord, expected: FileRecord) -> CorruptData:
+    if found.size != expected.size:
+        problem = f"its size is {found.size:,} instead of {expected.size:,} bytes"
+    else:
+        problem = f"its checksum is {found.checksum} instead of {expected.checksum}"
+    return CorruptData(f"{path}: damaged or changed; {problem}. Restore it from a copy")

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field
 
 from samovar.config import Ledger, flatten
-from samovar.config.document import as_path, decode_config, suggest_path
+from samovar.config.document import decode_config
 from samovar.config.identity import STAGE
+from samovar.config.places import PathLike, Place, Url, suggest_path
 from samovar.config.records import Count, Moment, check_record, read_object, read_record
 from samovar.errors import CorruptData, NotAResult, NotFound, SamovarError
 from samovar.notebook import html_table
@@ -30,7 +30,7 @@ from samovar.results.inventory import FileList, read_list
 from samovar.results.lineage import Lineage, Source, content_of, is_in_memory, result_id
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
 from samovar.results.state import TREE_FILE, read_state
-from samovar.store import Holder, LeaseState, LocalStore, Store, lease_state, read_small, write_file
+from samovar.store import Holder, LeaseState, Store, lease_state, open_store, place_of, read_small, write_file
 
 CONFIG = "model_config.json"
 SCRIPT = "script.py"
@@ -70,6 +70,10 @@ class Status:
 
     It is written on every change and with each heartbeat, and may be stale: only the lease knows whether the process
     is alive.
+
+    Example:
+        >>> open_directory("stages/total").status.state
+        'finished'
     """
 
     state: State
@@ -85,21 +89,30 @@ class Status:
     error: Failure | None = None
     """`type` and `message` of the error that made it fail."""
     format: int = 1
+    """Of the file."""
 
     def write(self, store: Store) -> None:
-        """Write the file, with the current time as the heartbeat."""
+        """Write the file, with the current time as the heartbeat.
+
+        Args:
+            store: The directory.
+        """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         write_file(store, STATUS, json.dumps(asdict(replace(self, heartbeat=now)), indent=2).encode() + b"\n")
 
     @classmethod
     def read(cls, store: Store) -> Self | None:
-        """Read the file; None if there is none yet."""
+        """Read the file; None if there is none yet.
+
+        Args:
+            store: The directory.
+        """
         try:
             return read_record(cls, read_small(store, STATUS), f"{store.name}/{STATUS}")
         except NotFound:
             return None
         except CorruptData as error:
-            raise CorruptData(f"{error}, or remove it; it is written again") from None
+            raise CorruptData(f"{error}, or remove this file: the next start writes it again") from None
 
 
 LinkState = Literal["good", "live", "missing", "unfinished", "changed", "unreadable", "circle", "raw files", "not kept"]
@@ -109,11 +122,20 @@ Condition = State | Literal["dead", "silent"]
 
 @dataclass(frozen=True)
 class Link:
-    """One source in a chain, in its current state."""
+    """One source in a chain, in its current state.
+
+    Example:
+        >>> from samovar.provenance import chain
+        >>> print(*(link.state for link in chain("stages/total").links))
+        good
+    """
 
     depth: int
+    """Steps from the result at the end of the chain."""
     source: Source
+    """As the lineage names it."""
     state: LinkState
+    """What became of it."""
     origin: "ResultDirectory | None" = None
     """The directory there now; None for raw files, for one that is missing or unreadable, and where a circle closes."""
     cut: Literal["shown above", "too deep"] | None = None
@@ -156,12 +178,15 @@ class Look:
     """Whether all of this stays true until a file of the directory changes. That a process dies shows in none."""
 
 
-_KINDS = ("table", "model", "prediction", "stage")
-WITHOUT_MODEL = ("table", "prediction", "stage")
+_KINDS = ("table", "model", "prediction", "bundle", "stage")
+WITHOUT_MODEL = ("table", "prediction", "bundle", "stage")
 
 
 class ResultDirectory:
     """A result directory, read at the moment of each call.
+
+    Args:
+        store: The directory.
 
     Example:
         >>> result = open_directory("models/click")
@@ -175,6 +200,11 @@ class ResultDirectory:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
+
+    @property
+    def place(self) -> Place:
+        """Where it is: a path, or the URL of an object store."""
+        return place_of(self.store)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the state and the config."""
@@ -259,8 +289,13 @@ class ResultDirectory:
         return check_record(list[CodeChange], found, self._attribute("script_changes")) if found else []
 
     def as_source(self, key: str, version: int | None = None) -> Source:
-        """This result as the source of another."""
-        return Source(key, str(Path(self.name).resolve()), self.id, version, content=self.content)
+        """This result as the source of another.
+
+        Args:
+            key: The config key that names it.
+            version: The version of a table. Default: none.
+        """
+        return Source(key, str(self.place.resolve()), self.id, version, content=self.content)
 
     @property
     def ledger(self) -> Ledger | None:
@@ -326,7 +361,7 @@ class ResultDirectory:
 
     def chain(self) -> list[Link]:
         """All sources, and their sources, depth first."""
-        return list(follow_sources(self.lineage.sources, str(Path(self.name).resolve())))
+        return list(follow_sources(self.lineage.sources, str(self.place.resolve())))
 
     def inventory(self) -> dict[str, FileRecord]:
         """The records of all files of a finished result."""
@@ -353,7 +388,7 @@ class ResultDirectory:
         if self.is_finished:
             inventory = self.inventory()
             if "model/state.json" not in inventory:
-                raise NotAResult(f"{self.name} is finished and has no model")
+                raise NotAResult(f"{self.name} was finished without a model. Name the directory of a training")
             return Snapshot(0, read_state(self.store, "model", inventory), self.finish.position, FileList(inventory))
         problems = []
         names = committed_snapshots(self.store)
@@ -364,46 +399,57 @@ class ResultDirectory:
                 problems.append(str(error))
         if self.is_finished or committed_snapshots(self.store) != names:  # it has moved on meanwhile
             return self.load_model()
-        raise NotAResult(f"{self.name} has no model yet ({'; '.join(problems) or 'no snapshot'}). Run it first")
+        raise NotAResult(
+            f"{self.name} has no model yet ({'; '.join(problems) or 'no snapshot'}). Run it until it takes a snapshot"
+        )
 
     def _load_best(self) -> Snapshot:
         files: Mapping[str, FileRecord] = self.inventory() if self.is_finished else self.load_model().inventory
         found = next((path for path in files if path.startswith(f"{BEST}/") and path.endswith(f"/{TREE_FILE}")), None)
         if found is None:
             raise NotAResult(
-                f"{self.name} has no best epoch: it was not evaluated twice or more. Load the last, or set "
-                "evaluation.eval_confs and evaluation.every"
+                f"{self.name} has no best epoch, because it was evaluated less than twice. Use the last one, or train "
+                "with evaluation.eval_confs and evaluation.every"
             )
         tree = read_state(self.store, found.removesuffix(f"/{TREE_FILE}"), files)
         position = {key: tree["run"][key] for key in ("next_uri", "trained")}
         return Snapshot(0, tree, position, FileList(files))
 
 
-def open_directory(path: Path | str, kind: str | None = None) -> ResultDirectory:
-    """Open the result directory in a local folder, for reading.
+def open_directory(place: PathLike, kind: str | None = None) -> ResultDirectory:
+    """Open a result directory for reading.
 
     Args:
-        path: The folder.
+        place: Its path or URL.
         kind: What it must be, for example "model". None: any result.
 
     Raises:
         NotAResult: There is no result directory, or one of another kind.
 
     Example:
-        >>> open_directory("models/click").load_model().position
+        >>> open_directory("models/click").load_model().position["trained"]
+        'epoch 0'
     """
-    folder = as_path(path, "the directory")
-    result = ResultDirectory(LocalStore(folder))
-    check_folder(folder, kind or "result directory")
+    result = ResultDirectory(open_store(place))
+    check_place(result.store, kind or "result directory")
     if not result.is_created:
-        raise NotAResult(f"{folder} has no {CONFIG}, so it is not a result directory")
+        raise NotAResult(f"{result.name} has no {CONFIG}, so it is not a result directory")
     if kind is not None and result.kind != kind:
         raise result.is_not(kind)
     return result
 
 
-def check_folder(folder: Path, wanted: str) -> None:
-    """Refuse what cannot be a result: no folder, or the folder of an experiment."""
+def check_place(store: Store, wanted: str) -> None:
+    """Refuse what cannot be a result: no directory, or that of an experiment."""
+    folder = place_of(store)
+    if isinstance(folder, Url):
+        if not store.exists():
+            raise NotAResult(f"{folder} does not exist; expected a {wanted}")
+        if store.size(f"{EXPERIMENT_CONFIGS}/0.json") is not None and store.size(CONFIG) is None:
+            raise NotAResult(
+                f"{folder} is an experiment's folder, not a {wanted}. Name one of its parts: {folder / '0'}"
+            )
+        return
     if not os.path.exists(folder):  # unlike Path.exists, false for a name that no disk takes
         hint = suggest_path(folder, is_folder=True)
         raise NotAResult(f"{folder} does not exist; expected a {wanted}{hint}")

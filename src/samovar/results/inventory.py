@@ -16,7 +16,7 @@ from pydantic import Field
 
 from samovar.config.records import read_record
 from samovar.errors import SamovarError
-from samovar.results.checked import FileRecord, StorePath, map_checked, write_checked
+from samovar.results.checked import FileRecord, StorePath, check_file, map_checked, write_checked
 from samovar.store import Fence, Store
 from samovar.store.lease import with_epoch
 
@@ -81,7 +81,7 @@ class FileList:
 
         def check(item: tuple[str, FileRecord]) -> tuple[str, str] | None:
             try:
-                map_checked(store, *item).release()
+                check_file(store, *item)
             except SamovarError as error:
                 return item[0], str(error)
             return None

@@ -19,12 +19,21 @@ IN_MEMORY = "rows in memory"  # a raw source without files
 
 @dataclass(frozen=True)
 class Source:
-    """An earlier result, or raw files, that a result is made from. Identified by its id, a hash, not by its path."""
+    """An earlier result, or raw files, that a result is made from. Identified by its id, a hash, not by its path.
+
+    Example:
+        >>> from samovar.results import open_directory
+        >>> source = open_directory("stages/total").lineage.sources[0]
+        >>> source.id == open_directory("stages/numbers").id
+        True
+    """
 
     key: str
     """The config key that named it, for example `train_data.table`."""
     path: str
+    """Where it was when the result was created."""
     id: str
+    """Of an earlier result, its id; of raw files, a hash of their fingerprints."""
     version: Count | None = None
     """The version of a table that grows; its id stays the same."""
     is_raw: bool = False
@@ -45,10 +54,19 @@ class Content:
 
 @dataclass(frozen=True)
 class Lineage:
-    """`lineage.json`: what a result is made from, as known when it was created."""
+    """`lineage.json`: what a result is made from, as known when it was created.
+
+    Example:
+        >>> from samovar.results import open_directory
+        >>> lineage = open_directory("stages/total").lineage
+        >>> print(*(source.key for source in lineage.sources))
+        source
+    """
 
     kind: str
+    """What the result is, such as `table` or `model`."""
     sources: tuple[Source, ...]
+    """What it is made from."""
     code: Mapping[str, str]
     """The SHA-256 of script.py and of each file in all_files."""
 
@@ -63,7 +81,11 @@ class Lineage:
 
     @classmethod
     def read(cls, store: Store) -> Self:
-        """Read the file."""
+        """Read the file.
+
+        Args:
+            store: The directory.
+        """
         lineage = read_record(cls, read_small(store, LINEAGE), f"{store.name}/{LINEAGE}")
         for source in lineage.sources:
             if source.content is not None and not source.is_raw:

@@ -3,8 +3,8 @@
     begin ─▶ created ─▶ running ─▶ finished        begin again: reports it and does nothing
                           │ killed, stopped, failed
                           ▼
-                        begin again: restore() returns the newest good snapshot and removes
-                        everything that was written after it
+                        begin again: restore() returns the newest good snapshot and removes the
+                        logs, part files and models that were written after it
 
 What is written counts only after a commit: `model_config.json` (created), the attribute `snapshots` (save), the
 attribute `finished` (finish).
@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from samovar.config import compare, dump_config
-from samovar.errors import Conflict, CorruptData, LeaseLost, NotAResult, SamovarError, Stopped
+from samovar.errors import Conflict, CorruptData, LeaseLost, SamovarError, Stopped
 from samovar.results.artifacts import BEST, ROOTS, Artifacts
 from samovar.results.checked import CheckedWriter, FileRecord, write_checked
 from samovar.results.code import diff_code, find_changed_files
@@ -27,7 +27,6 @@ from samovar.results.directory import (
     ALL_FILES,
     CONFIG,
     ENVIRONMENT,
-    EXTERNAL,
     FINISHED,
     INVENTORY,
     PARAMS,
@@ -42,6 +41,7 @@ from samovar.results.directory import (
 from samovar.results.environment import capture_environment, changed_environment
 from samovar.results.inventory import FileList
 from samovar.results.lineage import LINEAGE, digest
+from samovar.results.partial import COPY, refuse_foreign, refuse_partial
 from samovar.results.plan import ResultPlan
 from samovar.results.snapshot import ATTRIBUTE as SNAPSHOTS_ATTRIBUTE
 from samovar.results.snapshot import (
@@ -59,7 +59,20 @@ from samovar.store.lease import HEARTBEAT_SECONDS
 
 
 class OpenResult:
-    """A directory between `begin` and the end of its `with` block. Call `restore` before writing anything."""
+    """A directory between `begin` and the end of its `with` block. Call `restore` before writing anything.
+
+    Args:
+        directory: Where to write.
+        plan: What the directory is to contain.
+        lease: The right to write there.
+
+    Example:
+        >>> from samovar.store import LocalStore
+        >>> with begin(ResultDirectory(LocalStore("sums")), ResultPlan("sums", {"count": 3})) as result:
+        ...     result.restore()
+        ...     result.append("metrics.jsonl", {"sum": 6})
+        ...     result.finish({"total": 6}, position=3)
+    """
 
     def __init__(self, directory: ResultDirectory, plan: ResultPlan, lease: Lease | None) -> None:
         self.directory = directory
@@ -126,12 +139,21 @@ class OpenResult:
         return self._plan.init_from.load_model() if self._plan.init_from is not None else None
 
     def is_code_new_at(self, position: Any) -> bool:
-        """Whether new code was accepted after the snapshot at this position, and no snapshot was taken since."""
+        """Whether new code was accepted after the snapshot at this position, and no snapshot was taken since.
+
+        Args:
+            position: As `save` got it.
+        """
         changes = self.directory.code_changes
         return bool(changes) and changes[-1].position == position
 
     def save(self, tree: object, position: Any) -> None:
-        """Commit a snapshot of the state and of every file so far."""
+        """Commit a snapshot of the state and of every file so far.
+
+        Args:
+            tree: The state: dicts, lists, numbers, texts, tensors and arrays.
+            position: Where the run is, as plain JSON.
+        """
         lease = self._require_restored()
         self._artifacts.seal()
         write_snapshot(self._store, lease, tree, position, self._artifacts.files, self._bad_snapshots)
@@ -148,39 +170,71 @@ class OpenResult:
         self._artifacts.register_files()
 
     def append(self, log: str, line: Mapping[str, Any]) -> None:
-        """Append a line to a log such as `metrics.jsonl`. The next snapshot commits it."""
+        """Append a line to a log such as `metrics.jsonl`. The next snapshot commits it.
+
+        Args:
+            log: The name of the log.
+            line: What to write, as plain JSON.
+        """
         self.append_bytes(log, json.dumps(line).encode() + b"\n")
 
     def append_bytes(self, log: str, data: bytes) -> None:
-        """Like `append`, for a binary log such as `tensorboard/events.tfevents`."""
+        """Like `append`, for a binary log such as `tensorboard/events.tfevents`.
+
+        Args:
+            log: The name of the log.
+            data: What to write.
+        """
         self._artifacts.append(log, data)
 
     @contextmanager
     def create(self, path: str) -> Iterator[CheckedWriter]:
-        """Write a part file such as `evaluation/train/…`. The next snapshot commits it."""
+        """Write a part file such as `evaluation/train/…`. The next snapshot commits it.
+
+        Args:
+            path: Its path in the directory.
+        """
         self._require_restored()
         with self._artifacts.create(path) as writer:
             yield writer
 
     @contextmanager
     def create_in_background(self, path: str) -> Iterator[CheckedWriter]:
-        """Like `create`, but without waiting for the disk; the next snapshot, or `finish`, waits for it."""
-        self._require_restored()
+        """Like `create`, but without waiting for the disk; the next snapshot, or `finish`, waits for it.
+
+        Args:
+            path: Its path in the directory.
+        """
+        self._require_restored(is_held=False)  # that is checked when the file is complete
         with self._artifacts.create_in_background(path) as writer:
             yield writer
 
     def write_state(self, prefix: str, tree: object) -> None:
-        """Write a state such as `best/…`. The next snapshot commits it."""
+        """Write a state such as `best/…`. The next snapshot commits it.
+
+        Args:
+            prefix: The folder of its files, in the directory.
+            tree: The state, as in `save`.
+        """
         for path, record in write_state(self._store, prefix, tree, self._require_restored().check).items():
             self._artifacts.files.add(path, record)
 
     def copy(self, old: str, new: str) -> None:
-        """Copy a file that `create` or `write_state` wrote, if there is one of that name."""
+        """Copy a file that `create` or `write_state` wrote, if there is one of that name.
+
+        Args:
+            old: Its path in the directory.
+            new: The path of the copy.
+        """
         self._require_restored()
         self._artifacts.copy(old, new)
 
     def drop(self, path: str) -> None:
-        """Take such a file out of the result. It is removed when no snapshot needs it."""
+        """Take such a file out of the result. It is removed when no snapshot needs it.
+
+        Args:
+            path: Its path in the directory.
+        """
         self._require_restored()
         self._artifacts.drop(path)
 
@@ -189,17 +243,29 @@ class OpenResult:
         self._require_restored().commit(**values)
 
     def write_params(self, ledger: Mapping[str, Any]) -> None:
-        """Write `params.json`, the ledger of parameters that were read."""
+        """Write `params.json`, the ledger of parameters that were read.
+
+        Args:
+            ledger: The ledger as plain JSON.
+        """
         self._require_lease()
         write_file(self._store, PARAMS, dump_config(ledger).encode())
 
     def write_signature(self, signature: bytes) -> None:
-        """Write `signature.json`: what turns raw rows into the model's inputs."""
+        """Write `signature.json`: what turns raw rows into the model's inputs.
+
+        Args:
+            signature: The text of the file.
+        """
         self._require_lease()
         write_file(self._store, SIGNATURE, signature)
 
     def write_start(self, start: bytes) -> None:
-        """Write `start.json`: what a model started from."""
+        """Write `start.json`: what a model started from.
+
+        Args:
+            start: The text of the file.
+        """
         self._require_lease()
         write_file(self._store, START, start)
 
@@ -240,7 +306,11 @@ class OpenResult:
     # The beginning and the end
 
     def create_or_check(self, accept_script: bool) -> None:
-        """Create the directory, or check that it belongs to this plan."""
+        """Create the directory, or check that it belongs to this plan.
+
+        Args:
+            accept_script: Whether another script than that of the directory is taken.
+        """
         self._store.sweep()
         if not self.directory.is_created:
             self._create()
@@ -299,7 +369,11 @@ class OpenResult:
         return None
 
     def start(self, heartbeat_seconds: float | None) -> None:
-        """Mark the directory as running, and keep its heartbeat going."""
+        """Mark the directory as running, and keep its heartbeat going.
+
+        Args:
+            heartbeat_seconds: From one heartbeat to the next. None: no heartbeat.
+        """
         self._update_status("running")
         if heartbeat_seconds is not None:
             self._require_lease().keep_beating(self._update_status, heartbeat_seconds)
@@ -328,7 +402,7 @@ class OpenResult:
         """The store's own folder stays: its epoch keeps late writers out."""
         lease = self._require_lease()
         self._store.remove(CONFIG)  # first: without it the directory counts as empty
-        lease.commit(**{SNAPSHOTS_ATTRIBUTE: [], "script_changes": []})
+        lease.commit(**{SNAPSHOTS_ATTRIBUTE: [], "script_changes": [], COPY: None})
         for name in (LINEAGE, ENVIRONMENT, PARAMS, SIGNATURE, START, SCRIPT, STATUS):
             self._store.remove(name)
         for name in (ALL_FILES, SNAPSHOTS, *ROOTS):
@@ -353,15 +427,19 @@ class OpenResult:
             self._status = replace(self._status, state=state or self._status.state, holder=lease.holder, **changes)
             self._status.write(self._store)
 
-    def _require_restored(self) -> Lease:
+    def _require_restored(self, *, is_held: bool = True) -> Lease:
         if not self._is_restored and self._lease is not None:
             raise Conflict(f"{self.directory.name}: call restore() before writing")
-        return self._require_lease()
+        return self._require_lease(is_held=is_held)
 
-    def _require_lease(self) -> Lease:
+    def _require_lease(self, *, is_held: bool = True) -> Lease:
+        """The lease; `is_held` reads the directory's attributes to check that nobody took it over."""
         if self._lease is None:
+            if not self.directory.is_finished:
+                raise Conflict(f"{self.directory.name} is closed, because its with block has ended. Call begin() again")
             raise Conflict(f"{self.directory.name} is finished and is never overwritten. Use a new directory")
-        self._lease.check()
+        if is_held:
+            self._lease.check()
         return self._lease
 
 
@@ -389,12 +467,14 @@ def begin(
         NotAResult: It contains files that Samovar did not make.
 
     Example:
+        >>> from samovar.store import LocalStore
         >>> with begin(ResultDirectory(LocalStore("models/sums")), ResultPlan("sums", {"count": 3})) as result:
         ...     if not result.is_finished:
         ...         result.restore()
         ...         result.finish({"total": 6}, position=3)
     """
-    _refuse_foreign(directory)
+    refuse_foreign(directory)
+    refuse_partial(directory)
     if directory.is_finished:
         return _finished(directory, plan)
     lease = take_lease(directory.store)
@@ -449,22 +529,6 @@ def _clean_after_finish(directory: ResultDirectory, inventory: Mapping[str, File
     for folder in sorted({entry.path.rpartition("/")[0] for entry in directory.store.list("logs")} - {"logs"}):
         if not any(path.startswith(f"{folder}/") for path in inventory):
             directory.store.remove_tree(folder)
-
-
-def _refuse_foreign(directory: ResultDirectory) -> None:
-    if directory.store.attributes().version > 0:
-        return
-    foreign = [entry.path for entry in directory.store.list() if not entry.path.startswith(f"{EXTERNAL}/")]
-    if CONFIG in foreign:
-        raise NotAResult(
-            f"{directory.name} has a {CONFIG} but no hidden .samovar folder. Copy the directory again, with "
-            "hidden files (cp -r DIR, not DIR/*)"
-        )
-    if foreign:
-        raise NotAResult(
-            f"{directory.name} has {len(foreign)} files that Samovar did not make, such as {foreign[0]}. Use a new or "
-            "empty directory"
-        )
 
 
 def _check_config(directory: ResultDirectory, plan: ResultPlan) -> list[str]:

@@ -14,16 +14,19 @@ class ResultPlan:
     """What a directory is to contain.
 
     Example:
-        >>> plan = ResultPlan("model", config, script=Path("model.py").read_bytes())
+        >>> plan = ResultPlan("model", {"lr": 0.1}, script=Path("model.py").read_bytes())
     """
 
     kind: str
+    """What the result is, such as `table` or `model`."""
     config: Mapping[str, Any]
     """The effective config, after all overrides."""
     script: bytes | None = None
+    """The code of the script, if there is one."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Other code and data that the script uses; copied to all_files."""
     sources: Sequence[Source] = ()
+    """What the result is made from."""
     init_from: ResultDirectory | None = None
     """A model to start from when there is no snapshot yet."""
     code_folder: Path | None = None

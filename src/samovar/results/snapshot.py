@@ -19,7 +19,7 @@ from samovar.errors import CorruptData, SamovarError
 from samovar.results.checked import FileRecord, StorePath, map_checked, write_checked
 from samovar.results.inventory import SEALED_LISTS, FileList, Inventory, SealedPath
 from samovar.results.state import read_state, write_state
-from samovar.store import Lease, Store
+from samovar.store import Entry, Lease, Store
 from samovar.store.lease import with_epoch
 
 FORMAT = 2
@@ -62,6 +62,11 @@ class Snapshot:
         tree: The state, as it was saved.
         position: Where the run was, as the stage counts it.
         files: All files of the run at that moment.
+
+    Example:
+        >>> from samovar.results import open_directory
+        >>> open_directory("models/click").load_model().position["next_uri"]
+        1
     """
 
     number: int
@@ -102,19 +107,26 @@ def write_snapshot(
 
 
 def _remove_unused_lists(store: Store, kept: Sequence[SnapshotName]) -> None:
-    """Remove sealed lists that no snapshot names."""
-    lists = [entry.path for entry in store.list(SEALED_LISTS)]
-    if lists:
-        used = {path for name in kept for path in read_manifest(store, name).sealed}
-        for path in lists:
-            if path not in used:
-                store.remove(path)
+    for entry in find_unused_lists(store, kept):
+        store.remove(entry.path)
+
+
+def find_unused_lists(store: Store, kept: Sequence[SnapshotName]) -> list[Entry]:
+    """Sealed lists that no snapshot names."""
+    lists = store.list(SEALED_LISTS)
+    used = {path for name in kept for path in read_manifest(store, name).sealed} if lists else set()
+    return [entry for entry in lists if entry.path not in used]
+
+
+def find_uncommitted(store: Store, kept: Sequence[SnapshotName]) -> list[Entry]:
+    """The files of older snapshots, and of killed or replaced writers."""
+    names = {*(snapshot.name for snapshot in kept), SEALED_LISTS.split("/")[1]}
+    return [entry for entry in store.list(SNAPSHOTS) if entry.path.split("/")[1] not in names]
 
 
 def remove_uncommitted(store: Store, kept: Sequence[SnapshotName]) -> None:
     """Remove the folders of older snapshots, and of killed or replaced writers."""
-    names = {entry.path.split("/")[1] for entry in store.list(SNAPSHOTS)} - {SEALED_LISTS.split("/")[1]}
-    for name in sorted(names - {snapshot.name for snapshot in kept}):
+    for name in sorted({entry.path.split("/")[1] for entry in find_uncommitted(store, kept)}):
         store.remove_tree(f"{SNAPSHOTS}/{name}")
 
 
@@ -127,8 +139,8 @@ def read_manifest(store: Store, name: SnapshotName) -> SnapshotManifest:
     if number != FORMAT:
         made_by = "Samovar 0.1" if number < FORMAT else "a newer Samovar"
         raise CorruptData(
-            f"{where}: was made by {made_by} in snapshot format {number}, this Samovar reads format {FORMAT}. Continue "
-            "the run with that Samovar, or start again in a new directory"
+            f"{where} was made by {made_by} in snapshot format {number}; this version reads format {FORMAT}. Continue "
+            "the run with the version that made it, or start again in a new directory"
         )
     return read_record(SnapshotManifest, data, where)
 

@@ -101,7 +101,9 @@ def load_tree(path: Path) -> Any:
                 return decode_tree(document["tree"], arrays.load)
     except CorruptData as error:
         raise NotAResult(f"{path} was not saved by Samovar, or is damaged ({error})") from error
-    raise NotAResult(f"{path} has format {form}, but this version of Samovar reads {FILE_FORMAT}. Use a newer one")
+    raise NotAResult(
+        f"{path} has format {form}, but this version of Samovar reads {FILE_FORMAT}. Use the version that wrote it"
+    )
 
 
 def encode_tree(tree: object) -> tuple[Json, dict[str, Array]]:
@@ -186,7 +188,9 @@ def decode_tree(node: Json, load_array: Callable[[dict[str, Any]], object]) -> A
         return _CONTAINERS[tag](decode_tree(item, load_array) for item in content)
     if tag in _SCALARS:
         return _SCALARS[tag](content)
-    raise CorruptData(f"state tree: unknown tag {tag!r}. Read it with the version of Samovar that wrote it")
+    raise CorruptData(
+        f"a state has an unknown tag, {tag!r}. Restore it from a copy, or read it with the version that wrote it"
+    )
 
 
 def _encode_float(value: float) -> Json:

@@ -43,15 +43,15 @@ def export_rows(table: Table, path: Path | str) -> int:
         AlreadyExists: The file exists.
 
     Example:
-        >>> export_rows(open_table("tables/clicks"), "rows.parquet")
-        4
+        >>> export_rows(samovar.open_table("clicks"), "rows.parquet")
+        200
     """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in _WRITERS:
         raise BadInput(f"{path}: the name must end with .parquet, .csv or .arrow, which names the format")
     if path.exists():
-        raise AlreadyExists(f"{path} already exists, and an export overwrites nothing. Choose another name")
+        raise AlreadyExists(f"{path} already exists, and export never overwrites. Choose another name")
     schema = _arrow_schema(table.schema)
     written = _without_lists(schema) if suffix == ".csv" else schema
     with publish(path, replace=False, verb="export to") as file, _WRITERS[suffix](file.path, written) as writer:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.errors import CorruptData
+from samovar.errors import CorruptData, NotFound
 from samovar.hours import FIRST_HOUR, LAST_HOUR
 from samovar.native import hash_bytes
 from samovar.store import Store
@@ -88,14 +88,19 @@ class TableFile:
 
     @cached_property
     def _index(self) -> bytes:
-        self._check_size()
+        if self.can_map:
+            self._check_size()
         size = self.entry.num_minibatches * (MINIBATCH_INDEX.itemsize + self._num_columns * CELL_INDEX.itemsize)
         if self.entry.index_at + size > self.entry.size:
             raise CorruptData(
                 f"{self.name}: the manifest says that the index of its {self.entry.num_minibatches:,} minibatches is "
                 "outside the file. Restore the manifest from a copy, or brew the table again"
             )
-        data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
+        try:
+            data = self._store.read(self.entry.path, self.entry.index_at, self.entry.index_at + size)
+        except NotFound:
+            self._check_size()
+            raise
         if len(data) != size or f"{hash_bytes(data):016x}" != self.entry.index_checksum:
             raise self._damaged("the index of its cells is damaged")
         return data
@@ -112,8 +117,8 @@ class TableFile:
 
     @property
     def stamp(self) -> Hashable | None:
-        """Differs once the file was changed; None where the store cannot know."""
-        return self._store.etag(self.entry.path)
+        """Differs once the file was changed; None if each read may bring other bytes, as over a network."""
+        return self._store.etag(self.entry.path) if self.can_map else None
 
     def _check_size(self) -> None:
         """Runs before anything is mapped: reading past the end of a mapped file kills the process."""
@@ -132,17 +137,20 @@ class TableFile:
         return np.ascontiguousarray(places)  # the decoder takes slices of it without a copy
 
     def fetch(self, places: Places) -> Source:
-        """The cells at `places`, [minibatches, columns, 3]: mapped if the store can, else read column by column."""
+        """The cells at `places`, [minibatches, columns, 3]: mapped if the store can, else read."""
         return Source(self._mapped, places) if self.can_map else self._read(places)
 
     def _read(self, places: Places) -> Source:
         """Neighbouring cells of a column are read at once."""
         data, moved = bytearray(), places.copy()
-        for column in range(places.shape[1]):
-            for first, last in _runs(places[:, column]):
-                start, stop = int(places[first, column, 0]), int(places[last, column, :2].sum())
-                moved[first : last + 1, column, 0] += np.uint64((len(data) - start) % 2**64)  # may wrap, as intended
-                data += self._store.read(self.entry.path, start, stop)
+        runs = [(column, *run) for column in range(places.shape[1]) for run in _runs(places[:, column])]
+        ranges = [(int(places[first, column, 0]), int(places[last, column, :2].sum())) for column, first, last in runs]
+        pieces = self._store.read_many(self.entry.path, ranges)
+        for (column, first, last), (start, stop), piece in zip(runs, ranges, pieces, strict=True):
+            if len(piece) != stop - start:
+                raise self._damaged(f"the file is shorter than the {self.entry.size:,} bytes that its manifest says")
+            moved[first : last + 1, column, 0] += np.uint64((len(data) - start) % 2**64)  # may wrap, as intended
+            data += piece
         return Source(data, moved)
 
 

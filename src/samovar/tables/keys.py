@@ -108,11 +108,13 @@ def key_type(source_type: str) -> KeyType:
     try:
         kind = parse_type(source_type)
         if str(kind) != source_type or pa.types.is_nested(kind):
-            raise ValueError("there is no such type of keys")
+            raise ValueError("not a type of keys")
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             pa.lib.string_to_tzinfo(kind.tz)
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"keys cannot be {source_type[:_MAX_SHOWN]} ({error})") from None
+        raise BadInput(
+            f"keys cannot be {source_type[:_MAX_SHOWN]} ({error}). Use numbers, strings, times or bytes"
+        ) from None
     if pa.types.is_null(kind):
         return KeyType(kind, NULL, 0)
     if pa.types.is_boolean(kind):

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from samovar.config.records import Checksum, Count, Hour, Size, read_format, read_record
 from samovar.errors import BadInput, CorruptData, NotAResult, NotFound
-from samovar.hours import DAY_SECONDS, HOUR_SECONDS, Period
+from samovar.hours import DAY_SECONDS, HOUR_SECONDS, Period, find_zone
 from samovar.results.checked import FileRecord, StorePath, write_checked
 from samovar.results.directory import VERSIONS, ResultDirectory
-from samovar.store import Fence, Store, read_small
+from samovar.store import Entry, Fence, Store, read_small
 from samovar.store.lease import with_epoch, without_epoch
 from samovar.tables.schema import TableSchema
 
@@ -106,6 +106,11 @@ class Segment:
         return replace(self, files=tuple(files), epoch=epoch)
 
 
+def _check_zone(name: str) -> str:
+    find_zone(name)
+    return name
+
+
 @dataclass(frozen=True)
 class Manifest:
     """One version of a table."""
@@ -120,10 +125,16 @@ class Manifest:
     brewed_from: Any = None
     uri_seconds: Annotated[int, Field(ge=60, le=7 * DAY_SECONDS)] = HOUR_SECONDS
     """What an online table is split by. `hour` means the start of such a period everywhere."""
+    uri_zone: Annotated[str, AfterValidator(_check_zone)] | None = None
+    """The time zone whose days or weeks those are; None: UTC."""
+
+    def __post_init__(self) -> None:
+        if self.uri_zone is not None and self.uri_seconds % DAY_SECONDS:
+            raise ValueError("only days and weeks have a time zone")
 
     @property
     def period(self) -> Period:
-        return Period(self.uri_seconds)
+        return Period(self.uri_seconds, self.uri_zone)
 
     def to_bytes(self) -> bytes:
         document = {
@@ -134,6 +145,7 @@ class Manifest:
             "complete_until": self.complete_until,
             "brewed_from": self.brewed_from,
             **({} if self.uri_seconds == HOUR_SECONDS else {"uri_seconds": self.uri_seconds}),
+            **({} if self.uri_zone is None else {"uri_zone": self.uri_zone}),
         }
         return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
 
@@ -167,8 +179,8 @@ def _epochs(store: Store) -> list[int]:
 def _other_format(where: str, number: int) -> CorruptData:
     made_by = _MADE_BY.get(number, "a newer Samovar")
     return CorruptData(
-        f"{where}: was made by {made_by} in table format {number}, this Samovar reads format {FORMAT}. Use that "
-        "Samovar, or brew the table again"
+        f"{where} was made by {made_by} in table format {number}; this version reads format {FORMAT}. Use the version "
+        "that made it, or brew the table again"
     )
 
 
@@ -186,7 +198,7 @@ def read_manifests(store: Store, version: int | None = None) -> list[Manifest]:
         raise NotAResult(f"{store.name}: no tensor table there, or none that was brewed to the end")
     newest = len(epochs) if version is None else version
     if not 1 <= newest <= len(epochs):
-        raise BadInput(f"{store.name} has versions 1 to {len(epochs)}, got {newest}")
+        raise BadInput(f"{store.name} has no version {newest}: it has 1 to {len(epochs)}")
     manifests: list[Manifest] = []
     for number, epoch in enumerate(epochs[:newest], 1):
         manifest = _read(store, number, epoch)
@@ -221,14 +233,25 @@ def table_inventory(store: Store) -> dict[str, FileRecord]:
     return files
 
 
-def remove_leftovers(store: Store, epoch: int) -> None:
-    """Remove what killed or replaced brewers left. For the holder of the lease of this epoch: no version of an earlier
-    epoch can still be committed."""
+def find_leftovers(store: Store, epoch: int) -> list[Entry]:
+    """The files that killed or replaced brewers left, as seen by a holder of the lease of this epoch: no version of an
+    earlier epoch can still be committed."""
     committed = {part for number, each in enumerate(_epochs(store), 1) for part in _parts(number, each)}
-    for root in TABLE_ROOTS:
-        found = {match for entry in store.list(root) if (match := _LEFTOVER.fullmatch(entry.path)) is not None}
-        for name in sorted({match[1] for match in found if int(match[2]) < epoch} - committed):
-            store.remove(f"{name}.json") if root == MANIFESTS else store.remove_tree(name)
+    return [
+        entry
+        for root in TABLE_ROOTS
+        for entry in store.list(root)
+        if (match := _LEFTOVER.fullmatch(entry.path)) is not None
+        and int(match[2]) < epoch
+        and match[1] not in committed
+    ]
+
+
+def remove_leftovers(store: Store, epoch: int) -> None:
+    """Remove what killed or replaced brewers left. For the holder of the lease of this epoch."""
+    found = {match[1] for entry in find_leftovers(store, epoch) if (match := _LEFTOVER.fullmatch(entry.path))}
+    for name in sorted(found):
+        store.remove(f"{name}.json") if name.startswith(MANIFESTS) else store.remove_tree(name)
 
 
 def _parts(version: int, epoch: int) -> tuple[str, str]:

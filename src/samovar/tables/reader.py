@@ -18,6 +18,7 @@ that wants a minibatch which is no longer kept, or too far ahead, reads it by it
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +37,9 @@ from samovar.tables.files import Places, Source, TableFile
 from samovar.tables.record import Record, make_minibatches
 
 MINIBATCHES_PER_BLOCK = 8
+REMOTE_BLOCK_BYTES = 8 << 20  # a request over a network takes as long as some hundred kilobytes
+_MAX_DOWNLOADERS = 16
+_FIRST_AHEAD = 2  # blocks
 DEFAULT_CACHE_BYTES = 64 << 20
 POOLED_BYTES = 64 << 20
 
@@ -62,7 +66,11 @@ class ReadOptions:
                 raise BadInput(f"{name} must be at least 1, got {value}")
 
     def divided(self, count: int) -> "ReadOptions":
-        """The options of each of `count` readers that share one cache."""
+        """The options of each of `count` readers that share one cache.
+
+        Args:
+            count: The number of readers.
+        """
         share = None if self.max_cache_size is None else max(1, self.max_cache_size // count)
         return replace(self, max_cache_size=share)
 
@@ -78,17 +86,22 @@ class ReadPlan:
     """Cells are used in place and stay in memory, so there is little to parse."""
     may_map: bool
     """Cells may be used in place, as those of an uncompressed table can."""
+    is_adaptive: bool = False
+    """Downloads at once are as many as the consumer turns out to need."""
 
     @classmethod
-    def choose(cls, options: ReadOptions, *, is_light: bool = False, may_map: bool = True) -> Self:
+    def choose(
+        cls, options: ReadOptions, *, is_light: bool = False, may_map: bool = True, is_remote: bool = False
+    ) -> Self:
         """One parser where there is little to parse: more would only compete with the consumer for the GIL."""
         cores = os.cpu_count() or 1
         return cls(
-            options.num_downloaders or min(4, cores),
+            options.num_downloaders or (_MAX_DOWNLOADERS if is_remote else min(4, cores)),
             options.num_parsers or (1 if is_light else min(3, cores)),
             options.max_cache_size or DEFAULT_CACHE_BYTES,
             is_light,
             may_map,
+            is_adaptive=is_remote and options.num_downloaders is None,
         )
 
 
@@ -188,17 +201,20 @@ class BlockReader(Iterator[DecodedBlock]):
         parsers = ThreadPoolExecutor(self._plan.num_parsers, thread_name_prefix="parse")
         waiting: deque[tuple[Block, Future[DecodedBlock] | None]] = deque()
         cached = 0
+        ahead = _FIRST_AHEAD if self._plan.is_adaptive else sys.maxsize
         upcoming = next(blocks, None)
         try:
             while upcoming is not None or waiting:
                 while upcoming is not None and (
-                    not waiting or cached + upcoming.num_bytes <= self._plan.max_cache_size
+                    not waiting or (cached + upcoming.num_bytes <= self._plan.max_cache_size and len(waiting) < ahead)
                 ):
                     is_ready = self._plan.is_light and bool(upcoming.checked.all())
                     waiting.append((upcoming, None if is_ready else self._parse_ahead(upcoming, downloaders, parsers)))
                     cached += upcoming.num_bytes
                     upcoming = next(blocks, None)
                 block, parsed = waiting.popleft()
+                if parsed is not None and not parsed.done():  # the consumer waits
+                    ahead = min(2 * ahead, sys.maxsize)
                 yield parsed.result() if parsed else self._parse(block)
                 cached -= block.num_bytes
         finally:
@@ -239,6 +255,11 @@ class BlockReader(Iterator[DecodedBlock]):
 
 class TableReader(Iterator[Record]):
     """Returns the records of a table one by one; made by `Table.read`. Close it, or read to the end.
+
+    Args:
+        blocks: What to read, in order.
+        start: The state before the first record.
+        plan: Columns, threads and memory.
 
     Example:
         >>> with samovar.open_table("clicks").read(["clicked"]) as reader:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from samovar.config.values import nearest
+from samovar.config.values import suggest
 from samovar.errors import BadInput, UnknownColumn
 from samovar.native import DecodedMinibatches
 from samovar.notebook import html_table
@@ -69,7 +69,12 @@ class Bag:
 
     @classmethod
     def of_checked(cls, data: torch.Tensor, data_len: torch.Tensor) -> "Bag":
-        """A bag of tensors that are known to have the right types, as those of a table are."""
+        """A bag of tensors that are known to have the right types, as those of a table are.
+
+        Args:
+            data: Ids of all examples, end to end: int64.
+            data_len: How many belong to each example: int32.
+        """
         bag = cls.__new__(cls)
         bag._data, bag.data_len = data, data_len
         bag._deferred = bag.unique = bag.inverse = None
@@ -86,7 +91,14 @@ class Bag:
         """A bag of distinct ids and positions (int32).
 
         `deferred` and a number in it give `data` on first use: a minibatch makes the ids of all its bags at once, and
-        guarantees that `unique` has no duplicates."""
+        guarantees that `unique` has no duplicates.
+
+        Args:
+            unique: The distinct ids, in the order in which they first occur.
+            inverse: For each id of the bag, its position in `unique`.
+            data_len: How many ids belong to each example: int32.
+            deferred: What makes the ids of several bags at once, and the number of this one.
+        """
         if deferred is None and (num_distinct := len(set(unique.reshape(-1).tolist()))) != unique.numel():
             raise BadInput(
                 f"Bag: `unique` must hold each id once, got {num_distinct} distinct ids among {unique.numel()}. "
@@ -148,6 +160,13 @@ class Record(MutableMapping[str, RecordValue]):
     A categorical column is a `Bag`, a real one a float32 tensor, a key an Arrow array. You may replace columns and add
     your own; nothing is written to the table.
 
+    Args:
+        values: The values by column name.
+        number: The number of the minibatch in its table.
+        hour: Start of its hour, in seconds since 1970 UTC; None in an offline table.
+        num_examples: The number of its examples.
+        is_private: Whether no other record uses the memory of its tensors.
+
     Example:
         >>> record = next(samovar.open_table("clicks").read(["user", "clicked"]))
         >>> record
@@ -177,10 +196,8 @@ class Record(MutableMapping[str, RecordValue]):
         try:
             return self._values[name]
         except KeyError:
-            guess = nearest(name, self._values)
-            hint = f"Did you mean {guess!r}? " if guess else ""
             raise UnknownColumn(
-                f"minibatch {self.number}: no column {name!r} was read. {hint}Available: {', '.join(self._values)}"
+                f"minibatch {self.number}: no column {name!r} was read{suggest(name, self._values)}"
             ) from None
 
     def __setitem__(self, name: str, value: RecordValue) -> None:
@@ -245,9 +262,13 @@ class MinibatchRecord:
     """
 
     inputs: Mapping[str, RecordValue]
+    """What the model gets, by feature."""
     targets: Mapping[str, RecordValue] = field(default_factory=dict)
+    """What the loss gets."""
     keys: Mapping[str, RecordValue] = field(default_factory=dict)
+    """What identifies the examples."""
     num_examples: int = 0
+    """The number of examples."""
     number: int = 0
     """Its place in the table, from 0."""
     hour: int | None = None
@@ -305,7 +326,7 @@ class _TensorMaker:
         try:
             return self._keys[name].from_bytes(raw, num_examples, has_nulls)
         except ValueError as error:
-            raise ValueError(f"has a key that cannot be: {error}", name) from error
+            raise ValueError(f"has an invalid key: {error}", name) from error
 
 
 def _pieces(

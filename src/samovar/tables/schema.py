@@ -71,9 +71,15 @@ class _ConverterRecord(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ColumnSchema:
-    """One column of a tensor table."""
+    """One column of a tensor table.
+
+    Example:
+        >>> ColumnSchema("user", "categorical", 1, "uint64").kind
+        'categorical'
+    """
 
     name: str
+    """Its name."""
     kind: Kind
     """categorical: a bag of ids; real: a dense float32 tensor; key: one plain value per example."""
     rank: Annotated[int, Field(ge=1, le=3)]
@@ -98,17 +104,24 @@ class ColumnSchema:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """All columns, in the order in which they are stored."""
+    """All columns, in the order in which they are stored.
+
+    Example:
+        >>> TableSchema((ColumnSchema("user", "categorical", 1, "uint64"),)).names
+        ['user']
+    """
 
     columns: tuple[ColumnSchema, ...]
+    """The columns."""
     sort_key: tuple[str, ...] = ()
+    """The columns by which the rows are sorted."""
 
     def __post_init__(self) -> None:
         for name in {HOUR, NUM_EXAMPLES}.intersection(self.names):
-            raise BadInput(f"column {name!r}: every table has a column of that name, rename yours")
+            raise BadInput(f"column {name!r}: every table has a column of that name. Rename yours")
         for name, count in Counter(self.names).items():
             if count > 1:
-                raise BadInput(f"column {name!r}: there are {count} of that name")
+                raise BadInput(f"column {name!r}: there are {count} of that name. Rename all but one")
 
     @property
     def names(self) -> list[str]:
@@ -122,9 +135,15 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class Ids:
-    """A categorical column of one minibatch: the ids of all examples end to end, and the number of ids per example."""
+    """A categorical column of one minibatch: the ids of all examples end to end, and the number of ids per example.
+
+    Example:
+        >>> import numpy as np
+        >>> users = Ids(np.array([124, 456], np.uint64), np.array([1, 1, 0], np.int32))  # the third example has none
+    """
 
     data: NDArray[np.uint64]
+    """The ids of all examples: uint64."""
     lengths: NDArray[np.int32]
     """[B], or [B, L] and deeper for sequences of bags; its sum is the size of `data`."""
 

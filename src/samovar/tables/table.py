@@ -7,20 +7,19 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samovar import native
-from samovar.config.document import as_path
-from samovar.config.values import nearest
+from samovar.config.places import PathLike, as_place
+from samovar.config.values import suggest
 from samovar.errors import BadInput, Conflict, CorruptData, UnknownColumn
 from samovar.hours import Period
 from samovar.notebook import html_table
-from samovar.results.directory import check_folder
-from samovar.store import LocalStore, Store
+from samovar.results.directory import check_place
+from samovar.store import Store, open_store
 from samovar.tables.cell import CellColumns, Compression
 from samovar.tables.dataset import RecordDataset
 from samovar.tables.files import Places, TableFile
@@ -28,6 +27,7 @@ from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_version
 from samovar.tables.reader import (
     DEFAULT_CACHE_BYTES,
     MINIBATCHES_PER_BLOCK,
+    REMOTE_BLOCK_BYTES,
     Block,
     BlockReader,
     ReaderState,
@@ -37,7 +37,7 @@ from samovar.tables.reader import (
     TableReader,
 )
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import NO_HOUR
+from samovar.tables.writer import MINIBATCHES_PER_GROUP, NO_HOUR
 
 
 class Table(RecordDataset):
@@ -48,6 +48,10 @@ class Table(RecordDataset):
     A table is a `torch.utils.data.IterableDataset` of `Record`. Give it to a `DataLoader` with `batch_size=None`, since
     a record is a minibatch already, and without workers, since the table reads ahead in threads. `state_dict` and
     `load_state_dict` save and restore the place, exactly. `select` leaves out columns, which are then not read.
+
+    Args:
+        store: The directory.
+        manifests: Those of the versions up to this one.
 
     Example:
         >>> table = samovar.open_table("clicks")
@@ -190,7 +194,11 @@ class Table(RecordDataset):
         return numbers
 
     def file_of(self, minibatch: int) -> str:
-        """The path of the file that holds a minibatch."""
+        """The path of the file that holds a minibatch.
+
+        Args:
+            minibatch: Its number.
+        """
         last = 0
         for manifest in self._manifests:
             for entry in manifest.segment.files:
@@ -200,7 +208,12 @@ class Table(RecordDataset):
         raise self._no_minibatch(minibatch)
 
     def minibatches_between(self, start_hour: int, end_hour: int) -> range:
-        """The minibatches of the hours [start_hour, end_hour)."""
+        """The minibatches of the hours [start_hour, end_hour).
+
+        Args:
+            start_hour: The first hour, in seconds since 1970 UTC.
+            end_hour: The hour to stop before.
+        """
         found = [numbers for hour, numbers in self.hours.items() if hour is not None and start_hour <= hour < end_hour]
         return range(found[0].start, found[-1].stop) if found else range(0)
 
@@ -262,6 +275,8 @@ class Table(RecordDataset):
         return self._reader(blocks, wanted, start, plan)
 
     def _no_minibatch(self, number: int) -> BadInput:
+        if self.num_minibatches == 0:
+            return BadInput(f"{self.name} has no minibatches, got {number}")
         return BadInput(f"{self.name} has minibatches 0 to {self.num_minibatches - 1}, got {number}")
 
     def _plan(self, options: ReadOptions) -> ReadPlan:
@@ -269,7 +284,7 @@ class Table(RecordDataset):
         native.require_codec(codec)
         may_map = codec == "none"
         is_light = may_map and self.store.can_map and self._fits_into_memory
-        return ReadPlan.choose(options, is_light=is_light, may_map=may_map)
+        return ReadPlan.choose(options, is_light=is_light, may_map=may_map, is_remote=not self.store.can_map)
 
     @property
     def _fits_into_memory(self) -> bool:
@@ -284,7 +299,11 @@ class Table(RecordDataset):
         return TableReader(blocks, state, plan)
 
     def state_at(self, minibatch: int) -> ReaderState:
-        """The state of a reader of all selected columns whose next minibatch is this one."""
+        """The state of a reader of all selected columns whose next minibatch is this one.
+
+        Args:
+            minibatch: Its number.
+        """
         return ReaderState(self.id, self.version, tuple(self.columns), minibatch)
 
     def read_minibatches(
@@ -293,7 +312,13 @@ class Table(RecordDataset):
         columns: Sequence[str] | None = None,
         options: ReadOptions = ReadOptions(),
     ) -> TableReader:
-        """Read minibatches in any order, for example that of a shuffled epoch. A contiguous range is read by `read`."""
+        """Read minibatches in any order, for example that of a shuffled epoch. A contiguous range is read by `read`.
+
+        Args:
+            numbers: Their numbers.
+            columns: The columns to read. Default: all.
+            options: Threads and memory. Default: chosen from the machine.
+        """
         if isinstance(numbers, range) and numbers.step == 1:
             return self.read(columns, numbers.start, max(numbers.start, numbers.stop), options)
         wanted = self._find(self.columns if columns is None else columns)
@@ -306,7 +331,13 @@ class Table(RecordDataset):
         options: ReadOptions = ReadOptions(),
         max_kept_bytes: int | None = None,
     ) -> SharedReader:
-        """A reader for several consumers, one ahead of the other, that decodes each minibatch once."""
+        """A reader for several consumers, one ahead of the other, that decodes each minibatch once.
+
+        Args:
+            columns: The columns to read.
+            options: Threads and memory. Default: chosen from the machine.
+            max_kept_bytes: How much may be kept for the consumers behind. Default: the size of the cache.
+        """
         wanted = self._find(columns)
         plan = replace(self._plan(options), is_light=False, may_map=False)
 
@@ -321,6 +352,9 @@ class Table(RecordDataset):
 
     def position_of(self, state: ReaderState) -> int:
         """The minibatch at which a reader's state continues: in the same table, or one that only grew since.
+
+        Args:
+            state: A reader's.
 
         Raises:
             Conflict: It belongs to another table, a later version or other columns.
@@ -345,9 +379,7 @@ class Table(RecordDataset):
         numbers = {name: stored.index(name) for name in kept}
         for name in names:
             if name not in numbers:
-                guess = nearest(name, numbers)
-                hint = f"Did you mean {guess!r}? " if guess else ""
-                raise UnknownColumn(f"{self.name}: no column {name!r}. {hint}Available: {', '.join(numbers)}")
+                raise UnknownColumn(f"{self.name}: no column {name!r}{suggest(name, numbers)}")
         return [(numbers[name], name) for name in names]
 
     def _blocks(self, start: int, stop: int, numbers: list[int], max_bytes: int) -> Iterator[Block]:
@@ -418,14 +450,32 @@ class _FileContents:
     checked: NDArray[np.bool_]
 
     def blocks(self, first: int, last: int, max_bytes: int) -> Iterator[Block]:
-        """Neighbours in one block; a block of more than one minibatch takes at most a quarter of the cache."""
+        """Neighbours in one block; a block of more than one minibatch takes at most a quarter of the cache. Over a
+        network it is some whole groups, in which the wanted cells of a column are neighbours."""
+        limit = max_bytes // 4
         while first < last:
-            count, size, most = 1, self.sizes[first], min(MINIBATCHES_PER_BLOCK, last - first)
-            while count < most and size + self.sizes[first + count] <= max_bytes // 4:
+            stop = (
+                min(first + MINIBATCHES_PER_BLOCK, last)
+                if self.file.can_map
+                else self._end_of_groups(first, last, limit)
+            )
+            count, size = 1, self.sizes[first]
+            while first + count < stop and size + self.sizes[first + count] <= limit:
                 size += self.sizes[first + count]
                 count += 1
             yield self.block(first, count)
             first += count
+
+    def _end_of_groups(self, first: int, last: int, limit: int) -> int:
+        """After as many whole groups as are worth a request, at least one."""
+        stop, size = first, 0
+        while stop < last:
+            end = min(last, (stop // MINIBATCHES_PER_GROUP + 1) * MINIBATCHES_PER_GROUP)
+            size += sum(self.sizes[stop:end])
+            if stop > first and size > min(limit, REMOTE_BLOCK_BYTES):
+                break
+            stop = end
+        return stop
 
     def block(self, first: int, count: int) -> Block:
         span = slice(first, first + count)
@@ -435,11 +485,11 @@ class _FileContents:
         )  # fmt: skip
 
 
-def open_table(path: Path | str | Store, version: int | None = None) -> Table:
+def open_table(place: PathLike | Store, version: int | None = None) -> Table:
     """Open the tensor table in a directory.
 
     Args:
-        path: Its directory, or a store.
+        place: Its path or URL, or a store.
         version: An earlier version; the newest by default.
 
     Returns:
@@ -454,7 +504,9 @@ def open_table(path: Path | str | Store, version: int | None = None) -> Table:
         >>> table.num_minibatches, table.num_examples, table.columns
         (2, 6, ['user', 'clicked'])
     """
-    store = path if isinstance(path, Store) else LocalStore(as_path(path, "the table"))
-    if isinstance(store, LocalStore):
-        check_folder(store.root, "table")
+    if isinstance(place, Store):
+        store = place
+    else:
+        store = open_store(as_place(place, "the table"))
+        check_place(store, "table")
     return Table(store, read_manifests(store, version))

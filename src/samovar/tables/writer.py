@@ -1,15 +1,19 @@
 """Writes minibatches as the files of one segment. Commits nothing: a segment counts once a manifest names it.
 
-segments/000001.e1/0000.parquet   "PAR1" | row groups of a few minibatches, one page per column | index | footer
+segments/000001.e1/0000.parquet        "PAR1" | row groups of a few minibatches, one page per column | index | footer
+                   0000_0001.parquet   the next file of the first part, if one is not enough
+                   0001.parquet        the first file of the second part
+
+A segment is written in parts, each by itself and in any process; the names of their files are in the order of rows.
 
 index   per minibatch: i64 hour, u64 number of examples
         then per cell: u64 offset, u32 size, u32 size in memory; minibatch by minibatch, columns in the schema's order
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +57,9 @@ def write_segment(
     threads: int = 2,
     epoch: int = 0,
     fence: Fence | None = None,
+    part: int = 0,
 ) -> Segment:
-    """Write all minibatches as one segment.
+    """Write all minibatches as one segment, or as one part of it.
 
     Args:
         store: The table's directory.
@@ -67,6 +72,7 @@ def write_segment(
         epoch: The epoch of the lease that the version will be committed under. It is in the files' names, so that
             no late writer can touch them.
         fence: Called before each file appears. It raises if the lease is lost.
+        part: The number of the part, if these are not all minibatches of the segment. See `join_parts`.
 
     Returns:
         The segment, to be named in a manifest.
@@ -85,7 +91,7 @@ def write_segment(
     with ThreadPoolExecutor(threads, thread_name_prefix="encode") as pool:
         encoded = _encode_all(schema, minibatches, compression, pool, ahead=2 * threads)
         for index, groups in enumerate(_cut_files(encoded, len(schema.columns) + 2)):
-            path = f"{segment_folder(number, epoch)}/{index:04d}.parquet"
+            path = f"{segment_folder(number, epoch)}/{part:04d}{f'_{index:04d}' if index else ''}.parquet"
             with CheckedWriter(store, path, fence) as writer:
                 placed = _write_file(writer, schema, groups, tally)
             record = writer.record
@@ -102,6 +108,21 @@ def write_segment(
     )
 
 
+def join_parts(parts: Sequence[Segment]) -> Segment:
+    """The segment that was written in parts, in order. Each of them was written as if it were all of the segment."""
+    tally = _Tally(parts[0].first_minibatch)
+    for part in parts:
+        tally.add_part(part)
+    return replace(
+        parts[0],
+        num_minibatches=tally.num_minibatches,
+        num_examples=tally.num_examples,
+        files=tuple(file for part in parts for file in part.files),
+        hours=tuple(tally.hours),
+        column_bytes=dict(tally.column_bytes),
+    )
+
+
 @dataclass
 class _Tally:
     """Counts of the minibatches written so far."""
@@ -113,16 +134,26 @@ class _Tally:
     column_bytes: Counter[str] = field(default_factory=Counter)
 
     def add(self, minibatch: EncodedMinibatch, names: list[str]) -> None:
-        if not self.hours or self.hours[-1].hour != minibatch.hour:
-            self.hours.append(HourEntry(minibatch.hour, self.first_minibatch + self.num_minibatches, 0, 0))
-        last = self.hours[-1]
-        self.hours[-1] = HourEntry(
-            last.hour, last.first_minibatch, last.num_minibatches + 1, last.num_examples + minibatch.num_examples
-        )
-        self.num_minibatches += 1
-        self.num_examples += minibatch.num_examples
+        self._count(minibatch.hour, 1, minibatch.num_examples)
         for name, cell in zip(names, minibatch.cells, strict=True):
             self.column_bytes[name] += len(cell)
+
+    def add_part(self, part: Segment) -> None:
+        for entry in part.hours:
+            self._count(entry.hour, entry.num_minibatches, entry.num_examples)
+        self.column_bytes.update(part.column_bytes)
+
+    def _count(self, hour: int | None, num_minibatches: int, num_examples: int) -> None:
+        if not self.hours or self.hours[-1].hour != hour:
+            self.hours.append(HourEntry(hour, self.first_minibatch + self.num_minibatches, 0, 0))
+        last = self.hours[-1]
+        self.hours[-1] = replace(
+            last,
+            num_minibatches=last.num_minibatches + num_minibatches,
+            num_examples=last.num_examples + num_examples,
+        )
+        self.num_minibatches += num_minibatches
+        self.num_examples += num_examples
 
 
 def _encode_all(
