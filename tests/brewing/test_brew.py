@@ -357,11 +357,11 @@ def test_the_command_reports_what_it_did(tmp_path: Path, capsys: pytest.CaptureF
     write_rows(tmp_path, [NOON, NOON + 1, NOON + 2])
     recipe = tmp_path / "clicks.json"
     recipe.write_text(json.dumps({**RECIPE, "pivot_column": "time", "granularity": 1}))
-    brew_command(recipe, conf=['{"batch_size": 3}'])
+    brew_command(str(recipe), conf=['{"batch_size": 3}'])
     assert "clicks: version 1, 3 examples in 1 minibatch\n" in capsys.readouterr().out
-    brew_command(recipe, conf=['{"batch_size": 3}'])
+    brew_command(str(recipe), conf=['{"batch_size": 3}'])
     assert "already finished, nothing to do" in capsys.readouterr().out
-    brew_command(recipe, append=True, out=tmp_path / "live")
+    brew_command(str(recipe), append=True, out=str(tmp_path / "live"))
     assert "live: version 1, 3 examples in 2 minibatches" in capsys.readouterr().out
 
 
@@ -382,6 +382,6 @@ def test_a_live_table_of_samovar_0_2_with_a_pivot_grows_without_marks_of_groups(
 
 def test_a_column_with_the_name_of_the_marks_is_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"time": [NOON], "id": [1], "group_start": [1.0]}), tmp_path / "rows.parquet")
-    with pytest.raises(ConfigError, match="'group_start': a table with a pivot has one of that name, rename yours"):
+    with pytest.raises(ConfigError, match="'group_start' is made by every table with a pivot"):
         run(tmp_path, pivot_column="id", realvalue_factors=["group_start"])
     assert run(tmp_path, realvalue_factors=["group_start"]).version == 1

@@ -61,9 +61,9 @@ def test_an_hour_that_the_clock_shows_twice_or_never_is_the_earlier_one() -> Non
         ([2**64 - 1], pa.uint64(), None, "has 18446744073709551615, which is after"),
         ([float("inf")], pa.float64(), None, "has inf, which is not a time$"),
         ([0, float("-inf")], pa.float32(), "seconds", "has -inf, which is not a time"),
-        ([True], pa.bool_(), None, "is bool; a time is a number, a timestamp or an ISO text"),
-        ([NOON], pa.int64(), "timestamp", "is int64, which does not go with time_unit 'timestamp'"),
-        (["2021-01-01"], pa.string(), "seconds", "is string, which does not go with time_unit 'seconds'"),
+        ([True], pa.bool_(), None, "is bool; a time is a number, a timestamp or an ISO string"),
+        ([NOON], pa.int64(), "timestamp", "is int64, which does not match time_unit 'timestamp'"),
+        (["2021-01-01"], pa.string(), "seconds", "is string, which does not match time_unit 'seconds'"),
         (
             ["noon"],
             pa.string(),

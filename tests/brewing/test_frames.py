@@ -310,7 +310,7 @@ def test_the_directory_says_that_its_rows_were_in_memory() -> None:
     assert replay.stderr.startswith("error: table: was brewed from rows in memory, which its directory does not keep")
     again = run_command("brew", "table/model_config.json")
     assert again.returncode == 2
-    assert again.stderr.startswith("error: source: rows in memory (a pandas DataFrame) are not kept anywhere; call")
+    assert again.stderr.startswith("error: source: rows in memory (a pandas DataFrame) are not stored; call")
 
 
 def test_a_table_of_a_frame_and_a_file_still_knows_the_file() -> None:

@@ -13,7 +13,7 @@ import samovar
 from samovar.brewing import format_tensor_table, infer_converters
 from samovar.brewing.brew import load_recipe
 from samovar.brewing.engines import find_engine
-from samovar.brewing.minibatches import make_minibatches
+from samovar.brewing.parts import Part
 from samovar.brewing.plan import find_recipe_sources, plan_recipe
 from samovar.brewing.progress import BrewCounts
 from samovar.brewing.sources import scan
@@ -56,9 +56,12 @@ def read(table: Table) -> dict[str, Any]:
 def engine_bytes(folder: Path, engine: str, recipe: dict[str, Any]) -> list[Any]:
     loaded = load_recipe(recipe, "recipe", folder)
     scanned = {key: scan(each) for key, each in find_recipe_sources(loaded.recipe, folder).items()}
-    plan = plan_recipe(loaded.recipe, scanned, find_engine(engine))
+    sorter = find_engine(engine)
+    plan = plan_recipe(loaded.recipe, scanned, sorter)
     found: list[Any] = [plan.schema.to_json()]
-    for batch in make_minibatches(plan.tables, plan.order, plan.batch_size, BrewCounts()):
+    queries = [table.query for table in plan.tables]
+    made = sorter.map_parts(queries, [Part()], lambda _, rows, __: list(plan.minibatches(rows, BrewCounts())))
+    for batch in next(made):
         for name, value in batch.values.items():
             parts: list[Any] = [value.data, value.lengths] if isinstance(value, Ids) else [np.asarray(value)]
             found += [(name, part.tobytes(), part.shape) for part in parts]
@@ -103,7 +106,9 @@ def test_each_policy_for_missing_values(tmp_path: Path) -> None:
 def test_a_missing_value_that_must_not_be_is_named(tmp_path: Path) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
     for columns in ({"price": "number"}, {"price": "key"}):
-        with pytest.raises(BadInput, match=r"rows.csv row 2: column 'price' is missing, but it must not be"):
+        with pytest.raises(
+            BadInput, match=r"rows.csv row 2: column 'price' has no value, and the recipe says missing: error"
+        ):
             samovar.brew(tmp_path / "rows.csv", tmp_path / "table", columns=columns, missing={"*": "error"})
 
 
@@ -246,8 +251,12 @@ def test_scripts_learn_scales_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "error", "message"),
     [
-        ({"missing": {"price": "indicator"}}, ConfigError, "column 'price' has no role; only 'drop' can be said of"),
-        ({"missing": {"n": "zero"}}, ConfigError, "missing: column 'n' is no number, so it cannot be zero"),
+        (
+            {"missing": {"price": "indicator"}},
+            ConfigError,
+            "column 'price' has no role, so it can only be set to 'drop'",
+        ),
+        ({"missing": {"n": "zero"}}, ConfigError, "missing: column 'n' is not a number, so it cannot be zero"),
         ({"missing": {"n": "indicator"}}, ConfigError, "column 'n' is a key only; an indicator needs another role"),
         ({"missing": {"n": "mean"}}, ConfigError, "missing.n must be 'zero', 'drop', 'indicator' or 'error'"),
         ({"missing": {"prise": "drop"}}, SamovarError, "no column 'prise'. Did you mean 'price'"),
@@ -256,7 +265,7 @@ def test_scripts_learn_scales_too(tmp_path: Path) -> None:
         ({"crosses": [["user", "price"]]}, BadInput, "crosses: column 'price' is double, expected single integers or"),
         ({"crosses": [["user", "add"]]}, SamovarError, "no column 'add'. Did you mean 'ad'"),
         ({"time_features": {"hour": "id"}}, ConfigError, "time_features need time_field"),
-        ({"bins": {"n": 4}}, ConfigError, "bins: column 'n' is not in realvalue_factors"),
+        ({"bins": {"n": 4}}, ConfigError, "bins: column 'n' is not a number by its role, nor in realvalue_factors"),
         ({"columns": {"price": {"number": {"bins": 1}}}}, ConfigError, "bins must be at least 2, got 1"),
         (
             {"columns": {"price": {"number": {"bins": 4, "scale": "standard"}}}},

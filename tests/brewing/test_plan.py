@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from samovar.brewing.engines import find_engine
-from samovar.brewing.minibatches import make_minibatches
+from samovar.brewing.parts import Part
 from samovar.brewing.plan import find_recipe_sources, plan_recipe
 from samovar.brewing.progress import BrewCounts
 from samovar.brewing.recipe import Recipe
@@ -26,11 +26,14 @@ HOUR = 3600
 def brew_all(keys: dict[str, Any], folder: Path, engine: str = "duckdb") -> tuple[list[Minibatch], BrewCounts]:
     recipe = Recipe.load(keys, "recipe.json")
     scanned = {key: scan(source) for key, source in find_recipe_sources(recipe, folder).items()}
-    plan = plan_recipe(recipe, scanned, find_engine(engine))
+    sorter = find_engine(engine)
+    plan = plan_recipe(recipe, scanned, sorter)
     names = list({name: None for each in plan.tables for name in each.converters})
     assert plan.schema.names == (names if recipe.pivot_column is None else [*names, "group_start"])
     counts = BrewCounts()
-    return list(make_minibatches(plan.tables, plan.order, plan.batch_size, counts)), counts
+    queries = [table.query for table in plan.tables]
+    made = sorter.map_parts(queries, [Part()], lambda _, streams, __: list(plan.minibatches(streams, counts)))
+    return next(made), counts
 
 
 def value(batch: Minibatch, name: str) -> Any:
@@ -236,7 +239,7 @@ def test_joined_tables_give_the_columns_of_all(tmp_path: Path) -> None:
         (
             {"x": [1], "p": [0.5]},
             {"keys": ["x"], "pivot_column": "p"},
-            "pivot_column: column 'p' is double, expected integers, texts or times",
+            "pivot_column: column 'p' is double, expected integers, strings or times",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import samovar
 from samovar.brewing.brew import load_recipe
 from samovar.brewing.engines import find_engine
-from samovar.brewing.minibatches import make_minibatches
+from samovar.brewing.parts import Part
 from samovar.brewing.plan import find_recipe_sources, plan_recipe
 from samovar.brewing.progress import BrewCounts
 from samovar.brewing.sources import scan
@@ -45,9 +45,11 @@ def brew_with(engine: str, rows: pd.DataFrame, folder: Path, **keys: Any) -> dic
     recipe = {"source": "rows.parquet", "time_field": "time", "columns": COLUMNS, "rates": [RATE], "batch_size": 4}
     loaded = load_recipe({**recipe, **keys}, "recipe", folder)
     scanned = {key: scan(each) for key, each in find_recipe_sources(loaded.recipe, folder).items()}
-    plan = plan_recipe(loaded.recipe, scanned, find_engine(engine))
-    found = {}
-    for batch in make_minibatches(plan.tables, plan.order, plan.batch_size, BrewCounts()):
+    sorter = find_engine(engine)
+    plan = plan_recipe(loaded.recipe, scanned, sorter)
+    queries, found = [table.query for table in plan.tables], {}
+    made = sorter.map_parts(queries, [Part()], lambda _, rows, __: list(plan.minibatches(rows, BrewCounts())))
+    for batch in next(made):
         values: Any = batch.values
         numbers = values["number"].to_pylist()
         for number, rate, count in zip(numbers, *(values[name].tolist() for name in NAMES), strict=True):
@@ -152,7 +154,7 @@ def test_who_scores_a_row_sends_its_rates(tmp_path: Path) -> None:
     row = {"carrier": "A", NAMES[0]: 0.5, NAMES[1]: 1.0}
     assert model.predict([row])[0] != model.predict([{**row, NAMES[0]: 0.75}])[0]
     with pytest.raises(
-        BadInput, match=r"'late_rate_by_carrier' is missing\. It is the rolling rate of late by carrier"
+        BadInput, match=r"this row has no rolling rate of late by carrier.*send it as column 'late_rate_by_carrier'"
     ):
         model.predict([{"carrier": "A", NAMES[1]: 1.0}])
 
@@ -164,7 +166,7 @@ def test_who_scores_a_row_sends_its_rates(tmp_path: Path) -> None:
         ({"known_after": "soon"}, "must be a number of minutes, hours or days, such as 30m, 12h or 7d, got 'soon'"),
         ({"of": "lat"}, "no column 'lat'. Did you mean 'late'"),
         ({"of": "carrier"}, "rates: column 'carrier' is string, expected numbers, or true and false"),
-        ({"by": ["late"]}, "rates: column 'late' is double, expected integers, texts or times"),
+        ({"by": ["late"]}, "rates: column 'late' is double, expected integers, strings or times"),
         ({"name": "late"}, "two columns would be called 'late'"),
         ({"smoothing": -1}, "smoothing"),
     ],

@@ -71,7 +71,7 @@ def test_dates_are_whole_hours_in_the_given_zone() -> None:
         ),
         ({"memory_limit": "much"}, "memory_limit: expected a number of bytes or a size such as '2GB' .*, got 'much'"),
         ({"compression": "zip"}, "compression must be 'zstd', .*, got 'zip'"),
-        ({"tables": [SMALLEST]}, "tables without time_field need pivot_column"),
+        ({"tables": [SMALLEST]}, "tables are joined by time or by a pivot"),
         ({"stability_column": "s"}, "stability_column needs time_field or pivot_column"),
     ],
 )

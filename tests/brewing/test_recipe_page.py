@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from samovar.brewing.recipe import RateOptions, Recipe, RecipeTable, ShuffleOptions, TextOptions
+from samovar.brewing.recipe import RateOptions, Recipe, RecipeTable, ShuffleOptions, SparkOptions, TextOptions
 from samovar.config import Schema
 from samovar.config.identity import identity
 from samovar.errors import ConfigError
@@ -18,7 +18,7 @@ KEYS = {
     for found in re.finditer(r"^\| `(\w+)` \| [^|]+ \| (required|absent|`[^`]+`) \| [^|]+ \|$", PAGE, re.MULTILINE)
 }
 ERRORS = re.findall(r"^\| `(\{.*\})` \| ([^|]+) \|$", PAGE, re.MULTILINE)
-MODELS = (Recipe, RecipeTable, TextOptions, ShuffleOptions, RateOptions)
+MODELS = (Recipe, RecipeTable, TextOptions, ShuffleOptions, SparkOptions, RateOptions)
 SMALLEST = {"source": "rows.csv", "categorical_factors": ["x"]}
 
 
@@ -46,6 +46,7 @@ def test_the_examples_are_recipes() -> None:
         "granularity",
         "tables",
         "bins",
+        "engine",
         "statistics",
     }
 

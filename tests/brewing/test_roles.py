@@ -186,8 +186,8 @@ def test_a_role_that_does_not_fit_is_refused_with_the_right_one(
         ({"columns": {"x": {"hash": {}}}}, "columns.x.hash: unknown key. Available: text"),
         ({"columns": {"x": []}}, "columns.x: give a role, or 'ignore'"),
         ({"columns": {"x": ["id", "id"]}}, "columns.x: a role is given twice"),
-        ({"columns": {"x": ["id", "hash"]}}, "columns.x: 'id' and 'hash' exclude each other"),
-        ({"columns": {"x": ["key", "ignore"]}}, "columns.x: 'key' and 'ignore' exclude each other"),
+        ({"columns": {"x": ["id", "hash"]}}, "columns.x: 'id' and 'hash' cannot be combined"),
+        ({"columns": {"x": ["key", "ignore"]}}, "columns.x: 'key' and 'ignore' cannot be combined"),
         ({"columns": {"x": "ignore"}}, "no columns are named"),
         ({"columns": {"x": "id"}, "keys": ["x"]}, "column 'x' is in both columns and keys; keep one of the two"),
         ({"columns": {"x": "ignore"}, "text_factors": {"x": {"words": 1}}}, "in both columns and text_factors"),
@@ -197,7 +197,7 @@ def test_a_role_that_does_not_fit_is_refused_with_the_right_one(
         ({"columns": {"x": "id", "a": "time"}, "shuffle": {}}, "shuffle and time_field exclude each other"),
         (
             {"columns": {"x": "id", "a": "time"}, "tables": [{"source": "b", "columns": {"a": "time", "y": "id"}}]},
-            r"tables\[0\].columns.a: only the recipe itself names the time",
+            r"tables\[0\].columns.a: name the time once, at the top of the recipe",
         ),
     ],
 )

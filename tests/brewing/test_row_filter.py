@@ -130,7 +130,7 @@ def test_it_is_part_of_the_identity_of_a_table(tmp_path: Path) -> None:
     numbers(ROWS, tmp_path / "table", where="n < 3")
     with pytest.raises(Conflict, match="where"):
         numbers(ROWS, tmp_path / "table", where="n < 4")
-    with pytest.raises(BadInput, match="no rows, or none that start_date, end_date, where and missing leave"):
+    with pytest.raises(BadInput, match="no rows, or none are left after start_date, end_date, where and missing: drop"):
         numbers(ROWS, tmp_path / "empty", where="n > 9")
 
 

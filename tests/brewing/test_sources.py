@@ -143,5 +143,39 @@ def test_a_line_that_the_encoding_cannot_read_is_named(tmp_path: Path) -> None:
 
 def test_an_encoding_without_text_files_is_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"x": [1]}), tmp_path / "rows.parquet")
-    with pytest.raises(BadInput, match=r"encoding 'latin-1': is for CSV and JSON files, but .*rows.parquet is parquet"):
+    with pytest.raises(BadInput, match=r"encoding 'latin-1' is for text files, but .*rows.parquet is a parquet file"):
         find_source(tmp_path / "rows.parquet", encoding="latin-1")
+
+
+def test_types_do_not_depend_on_how_rows_are_spread_over_files(tmp_path: Path) -> None:
+    """Each file is looked at by itself, on an executor of a cluster too; together they are one table."""
+    columns = {
+        "number": ["1", "2", "-3", "2.5"],
+        "word": ["1", "NA", "3", ""],
+        "texts": ["a", "1", "2", "b"],
+        "late": ["1", "2", "x", "y"],
+        "flag": ["true", "", "false", "true"],
+        "empty": ["", "", "", ""],
+        "mixed": ["true", "1", "", ""],
+        "large": ["18446744073709551615", "", "5", ""],
+    }
+    found = []
+    for number, sizes in enumerate(([4], [1, 3], [2, 2], [1, 1, 1, 1])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        first = 0
+        for size in sizes:
+            rows = zip(*(values[first : first + size] for values in columns.values()), strict=True)
+            lines = [",".join(columns), *(",".join(row) for row in rows)]
+            (folder / f"{first}.csv").write_text("\n".join(lines) + "\n")
+            first += size
+        found.append(scan(find_source(str(folder / "*.csv"))))
+    assert [str(field.type) for field in found[0].schema] == [
+        "double", "int64", "string", "string", "bool", "null", "string", "uint64",
+    ]  # fmt: skip
+    for each in found[1:]:
+        assert each.schema.equals(found[0].schema, check_metadata=True)
+        assert each.odd_texts["late"].endswith("has 'x'")
+        assert set(each.odd_texts) <= {"late", "mixed"}
+    assert found[1].odd_texts["late"] == f"{tmp_path}/1/1.csv row 1 has 'x'"
+    assert found[3].odd_texts["late"] == f"{tmp_path}/3/2.csv row 0 has 'x'"

@@ -29,13 +29,13 @@ from samovar.brewing.recipe import Recipe
 from samovar.brewing.sources import PathLike, ScannedSource, Source, SourceFile
 from samovar.brewing.stage import BrewRequest, BrewResult, append_hours, brew_whole, known_columns
 from samovar.config import dump_config, flatten, merge, read_config, resolve_path
-from samovar.config.document import as_path
 from samovar.config.identity import PLACE_KEYS, named_place
+from samovar.config.places import Place, as_path, as_place
 from samovar.errors import ConfigError
 from samovar.results import ResultDirectory
 from samovar.results import Source as LineageSource
 from samovar.results.lineage import is_in_memory
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.tables import Table, open_table
 from samovar.tables.schema import ColumnSchema, parse_type
 
@@ -93,7 +93,7 @@ def brew(
         raise ConfigError("samovar.brew: time and time_field are the same key; give one of the two")
     named = {"source": source, "time_field": time, "columns": columns}
     keys = {**{key: value for key, value in named.items() if value is not None}, **recipe_keys}
-    place = resolve_path(str(as_path(result, "result")), Path())
+    place = resolve_path(str(as_place(result, "result")), Path())
     return open_table(_brew(load_recipe(keys, "samovar.brew", Path()), place, append, allow_gap, progress).directory)
 
 
@@ -105,6 +105,8 @@ def brew_recipe(
     append: bool = False,
     allow_gap: bool = False,
     progress: bool = True,
+    engine: str | None = None,
+    master: str | None = None,
 ) -> BrewResult:
     """Brew a whole recipe, as `samovar brew` does.
 
@@ -116,6 +118,8 @@ def brew_recipe(
         append: Add whole hours to a live table.
         allow_gap: Append hours even if some before them are missing.
         progress: Whether to show progress.
+        engine: "duckdb" or "spark", instead of what the recipe says. The table is the same.
+        master: Address of the Spark cluster. Default: what the recipe says.
 
     Returns:
         The directory, the version, the counts and the notes of the brew.
@@ -134,21 +138,33 @@ def brew_recipe(
         (1, 3, 2)
     """
     if isinstance(recipe, Mapping):
-        loaded = load_recipe(recipe, "recipe", Path(), overrides)
+        loaded = load_recipe(_with_engine(recipe, engine, master), "recipe", Path(), overrides)
         if result is None and loaded.recipe.result is None:
             raise ConfigError("recipe: result is missing; name the directory of the table")
-        named = loaded.recipe.result if result is None else as_path(result, "result")
+        named = loaded.recipe.result if result is None else as_place(result, "result")
         place = resolve_path(str(named), Path())
     else:
         path = as_path(recipe, "recipe")
-        loaded = load_recipe(read_config(path), str(path), path.parent, overrides)
+        given = _with_engine(read_config(path), engine, master)
+        loaded = load_recipe(given, str(path), path.parent, overrides)
         place = (
-            as_path(result, "result") if result is not None else named_place(path, loaded.config, PLACE_KEYS["brew"])
+            as_place(result, "result") if result is not None else named_place(path, loaded.config, PLACE_KEYS["brew"])
         )
     return _brew(loaded, place, append, allow_gap, progress)
 
 
-def _brew(loaded: "LoadedRecipe", result: Path, append: bool, allow_gap: bool, is_shown: bool) -> BrewResult:
+def _with_engine(given: Mapping[str, Any], engine: str | None, master: str | None) -> Mapping[str, Any]:
+    """The recipe with another engine. What it says itself about Spark stays."""
+    if master is not None and engine != "spark":
+        raise ConfigError("master is the address of a Spark cluster; choose the engine spark too")
+    if engine != "spark":
+        return given if engine is None else {**given, "engine": engine}
+    named = given.get("engine")
+    options = named.get("spark", {}) if isinstance(named, Mapping) else {}
+    return {**given, "engine": {"spark": {**options, **({} if master is None else {"master": master})}}}
+
+
+def _brew(loaded: "LoadedRecipe", result: Place, append: bool, allow_gap: bool, is_shown: bool) -> BrewResult:
     progress = Progress()
     with show_progress(progress) if is_shown else nullcontext():
         done = make_table(loaded, result, append=append, allow_gap=allow_gap, progress=progress)
@@ -255,12 +271,12 @@ def _learned(loaded: LoadedRecipe) -> tuple[Sequence[ColumnSchema], Sequence[Lin
     if loaded.recipe.statistics is None:
         return (), ()
     path = resolve_path(loaded.recipe.statistics, loaded.folder)
-    return open_table(path).schema.columns, (ResultDirectory(LocalStore(path)).as_source("statistics"),)
+    return open_table(path).schema.columns, (ResultDirectory(open_store(path)).as_source("statistics"),)
 
 
 def make_table(
     loaded: LoadedRecipe,
-    result: Path,
+    result: Place,
     *,
     append: bool = False,
     allow_gap: bool = False,
@@ -273,19 +289,22 @@ def make_table(
     recipe = loaded.recipe
     if append and not recipe.order.is_online:
         raise ConfigError("append needs a recipe with time_field: a table without hours cannot grow")
-    store = LocalStore(result)
+    store = open_store(result)
     columns = known_columns(store) if append else ()
     known = {part.column: str(part.source_type) for column in columns for part in _parts(column)}
     learned, links = _learned(loaded)
-    with TemporaryDirectory(prefix="samovar-brew-") if loaded.frames else nullcontext("") as folder:
+    with (
+        recipe.find_engine(progress) as engine,
+        TemporaryDirectory(prefix="samovar-brew-") if loaded.frames else nullcontext("") as folder,
+    ):
         copies = {} if ResultDirectory(store).is_finished else {key: Path(folder) for key in loaded.frames}
         given = {key: _copy_frame(loaded, key, copies.get(key), known, progress) for key in loaded.frames}
         sources = find_recipe_sources(recipe, loaded.folder, given)
         sources = {key: replace(source, known_types=known) for key, source in sources.items()}
-        config = {key: value for key, value in loaded.config.items() if key != "result"}
+        config = {key: value for key, value in loaded.config.items() if key not in ("result", "engine")}
 
         def plan(scanned: Mapping[str, ScannedSource]) -> BrewPlan:
-            return plan_recipe(recipe, scanned, progress=progress, known=[*columns, *learned], is_live=append)
+            return plan_recipe(recipe, scanned, engine, known=[*columns, *learned], is_live=append)
 
-        request = BrewRequest(result, _with_absolute_paths(config, loaded.folder), sources, plan, progress, links)
+        request = BrewRequest(result, _with_absolute_paths(config, loaded.folder), sources, plan, engine, links)
         return append_hours(request, recipe.hours, allow_gap=allow_gap) if append else brew_whole(request)

@@ -89,12 +89,12 @@ class Clock:
             return self._from_format(times)
         if types.is_timestamp(kind) or types.is_date(kind) or types.is_string(kind):
             if self.unit not in (None, "timestamp"):
-                raise self._error(f"is {kind}, which does not go with time_unit {self.unit!r}")
+                raise self._error(f"is {kind}, which does not match time_unit {self.unit!r}")
             return self._from_timestamps(times)
         if not (types.is_integer(kind) or types.is_floating(kind)) or self.unit == "timestamp":
             if self.unit is None:
-                raise self._error(f"is {kind}; a time is a number, a timestamp or an ISO text")
-            raise self._error(f"is {kind}, which does not go with time_unit {self.unit!r}")
+                raise self._error(f"is {kind}; a time is a number, a timestamp or an ISO string")
+            raise self._error(f"is {kind}, which does not match time_unit {self.unit!r}")
         return self._from_numbers(times)
 
     def granules(self, seconds: pa.Array) -> pa.Array:
@@ -122,8 +122,8 @@ class Clock:
         numbers = as_numpy(times.drop_null())
         if len(numbers) > 0 and ((numbers >= _FIRST_YEAR) & (numbers < _LAST_YEAR)).all():
             raise self._error(
-                f"has {numbers[0]}, which looks like a year; a time is seconds since 1970, milliseconds or an ISO text "
-                f"such as {int(numbers[0])}-01-01. Set time_unit if these are seconds"
+                f"has {numbers[0]}, which looks like a year; a time is seconds since 1970, milliseconds or an ISO "
+                f"string such as {int(numbers[0])}-01-01. Set time_unit if these are seconds"
             )
 
     def _from_numbers(self, times: pa.Array) -> pa.Array:
@@ -156,7 +156,7 @@ class Clock:
         except pa.ArrowInvalid:
             row = next(row for row, text in enumerate(times) if not _is_time(text))
             problem = f"has the text {times[row].as_py()!r}, which is not an ISO time such as 2021-01-20T17:00:00"
-            raise self._error(f"{problem}. Set time_format if the texts have another form", row) from None
+            raise self._error(f"{problem}. Set time_format if the times have another form", row) from None
         return pc.coalesce(self._from_timestamps(naive), self._from_timestamps(zoned))
 
     def _from_format(self, times: pa.Array) -> pa.Array:
@@ -164,13 +164,13 @@ class Clock:
         if types.is_integer(times.type):
             times = times.cast(pa.string())
         if not types.is_string(times.type):
-            raise self._error(f"is {times.type}, but time_format is for texts")
+            raise self._error(f"is {times.type}, but time_format is for text")
         form = find_time_format(self.format)
         seconds, is_time = form.parse(times)
         is_wrong = ~is_time & as_numpy(times.is_valid())
         if is_wrong.any():
             row = int(is_wrong.argmax())
-            raise self._error(f"has the text {times[row].as_py()!r}, which is not of the format {self.format!r}", row)
+            raise self._error(f"has the text {times[row].as_py()!r}, which does not match {self.format!r}", row)
         moments = pa.array(seconds, mask=_nulls(times)).cast(pa.timestamp("s", "UTC" if form.has_zone else None))
         return self._from_timestamps(moments)
 

@@ -35,7 +35,7 @@ from samovar.brewing.row_filter import ALL_ROWS, RowFilter
 from samovar.brewing.sources import ScannedSource
 from samovar.brewing.statistics import BinnedConverter, StandardConverter, is_unlearned
 from samovar.config.roles import LISTS, STANDARD
-from samovar.config.values import nearest
+from samovar.config.values import suggest
 from samovar.errors import BadInput, ConfigError, CorruptData, UnknownColumn
 from samovar.tables.keys import key_type
 from samovar.tables.schema import ColumnSchema, parse_type
@@ -104,7 +104,7 @@ def find_repeated(factors: Factors) -> Iterator[str]:
     for name in ("scale", "bins"):
         for column in getattr(factors, name):
             if column not in factors.realvalue_factors and not is_pattern(column):
-                yield f"{name}: column {column!r} is not in realvalue_factors"
+                yield f"{name}: column {column!r} is not a number by its role, nor in realvalue_factors"
     for column in factors.scale.keys() & factors.bins.keys():
         yield f"column {column!r} has both a scale and bins; keep one of the two"
     for column, policy in factors.missing.items():
@@ -112,9 +112,9 @@ def find_repeated(factors: Factors) -> Iterator[str]:
         if policy == "drop" or is_pattern(column):
             continue
         if not homes:
-            yield f"missing: column {column!r} has no role; only 'drop' can be said of such a column"
+            yield f"missing: column {column!r} has no role, so it can only be set to 'drop'"
         elif policy == "zero" and "realvalue_factors" not in homes:
-            yield f"missing: column {column!r} is no number, so it cannot be zero"
+            yield f"missing: column {column!r} is not a number, so it cannot be zero"
         elif policy == "indicator" and homes == ["keys"]:
             yield f"missing: column {column!r} is a key only; an indicator needs another role"
 
@@ -170,9 +170,7 @@ def require_column(schema: pa.Schema, column: str, where: str) -> pa.DataType:
 
 def require_name(names: Sequence[str], column: str, where: str) -> None:
     if column not in names:
-        best = nearest(column, names)
-        hint = f" Did you mean {best!r}?" if best else ""
-        raise UnknownColumn(f"{where}: no column {column!r}.{hint} Available: {', '.join(names)}")
+        raise UnknownColumn(f"{where}: no column {column!r}{suggest(column, names)}")
     if names.count(column) > 1:
         raise BadInput(f"{where}: there are two columns {column!r}; rename or remove one")
 

@@ -38,11 +38,20 @@ def _locate_by_number(row: int) -> str:
 
 @dataclass(frozen=True)
 class Converter(ABC):
-    """What one column becomes."""
+    """What one column becomes.
+
+    Example:
+        >>> from samovar.brewing import infer_converters
+        >>> import pyarrow as pa
+        >>> converter = infer_converters(table="clicks.csv", realvalue_factors=["price"])["price"]
+        >>> converter.convert(pa.array([1.5, None]))
+        array([1.5, 0. ], dtype=float32)
+    """
 
     column: str
     """Its name in the source."""
     source_type: pa.DataType
+    """The type of the column in the source, as Arrow prints it."""
     missing: Missing | None = field(default=None, kw_only=True, repr=False)
     """What the recipe says about missing values. None: a number becomes 0, and NaN stays NaN."""
     kind: ClassVar[Kind]
@@ -80,18 +89,31 @@ class Converter(ABC):
 
     @abstractmethod
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> Value:
-        """The value of one minibatch. `locate` names a row in errors."""
+        """The value of one minibatch. `locate` names a row in errors.
+
+        Args:
+            array: The values of the column, one per example.
+            locate: Names a row in errors.
+        """
 
     def apply(self, arrays: Sequence[pa.Array], locate: Locate = _locate_by_number) -> Value:
-        """The value of one minibatch, from the columns of its parts: several of them make a struct."""
+        """The value of one minibatch, from the columns of its parts: several of them make a struct.
+
+        Args:
+            arrays: The values of each part.
+            locate: Names a row in errors.
+        """
         if len(arrays) > 1:
             return self.convert(pa.StructArray.from_arrays(arrays, [part.column for part in self.parts]), locate)
         array = arrays[0]
         if self.missing is not None:
             lacks = is_missing(array)
             if self.missing in ("drop", "error") and lacks.any():
-                why = "it must not be" if self.missing == "error" else "the table has no such rows"
-                raise BadInput(f"{locate(int(lacks.argmax()))}: column {self.column!r} is missing, but {why}")
+                advice = "set missing to zero or drop" if self.missing == "error" else "leave out the row"
+                raise BadInput(
+                    f"{locate(int(lacks.argmax()))}: column {self.column!r} has no value, and the recipe says missing: "
+                    f"{self.missing}. Fill it, or {advice}"
+                )
             if lacks.sum() > array.null_count:
                 array = pc.if_else(pa.array(lacks), pa.scalar(None, array.type), array)  # NaN
         return self.convert(array, locate)
@@ -241,8 +263,8 @@ class RateConverter(Converter):
     def convert(self, array: pa.Array, locate: Locate = _locate_by_number) -> NDArray[np.float32]:
         if array.null_count > 0:
             raise BadInput(
-                f"{locate(int(as_numpy(array.is_null()).argmax()))}: column {self.column!r} is missing. It is the "
-                f"rolling rate of {self.rate}, which needs the rows before: compute it where they are, and send it"
+                f"{locate(int(as_numpy(array.is_null()).argmax()))}: this row has no rolling rate of {self.rate}. "
+                f"Compute it upstream and send it as column {self.column!r}"
             )
         return to_floats(array)
 

@@ -137,4 +137,4 @@ def describe_progress(state: State) -> str:
     if not state.done and state.total is None:
         return ""
     of_total = "" if state.total is None else f" of {show(int(state.total))}"
-    return f"{show(int(state.done))}{of_total}{' rows' if state.unit == 'rows' else ''}"
+    return f"{show(int(state.done))}{of_total}{'' if state.unit == 'bytes' else f' {state.unit}'}"

@@ -55,6 +55,13 @@ class Guess:
         role: As in a recipe's `columns`.
         reason: Why.
         is_doubtful: Whether somebody who knows the data should look at it.
+
+    Example:
+        >>> import pandas as pd
+        >>> from samovar.brewing import draft_recipe
+        >>> rows = pd.DataFrame({"user_id": [7, 8, 9], "price": [1.5, 2.5, 1.5]})
+        >>> draft_recipe(rows).guesses["user_id"].role
+        'id'
     """
 
     role: Any
@@ -70,6 +77,13 @@ class Draft:
         recipe: The recipe.
         guesses: The guess for each column.
         notes: What else is in the recipe, and why.
+
+    Example:
+        >>> import pandas as pd
+        >>> from samovar.brewing import draft_recipe
+        >>> rows = pd.DataFrame({"user_id": [7, 8, 9], "price": [1.5, 2.5, 1.5]})
+        >>> "user_id" in draft_recipe(rows).recipe["columns"]
+        True
     """
 
     recipe: Mapping[str, Any]
@@ -112,7 +126,7 @@ def draft_recipe(source: Any) -> Draft:
 
     Example:
         >>> import pandas as pd
-        >>> rows = pd.DataFrame({"user_id": [7, 8, 7], "ad": ["tea", "tea", "cups"], "price": [1.5, 2.5, 1.5]})
+        >>> rows = pd.DataFrame({"user_id": [7, 8, 9], "ad": ["tea", "tea", "cups"], "price": [1.5, 2.5, 1.5]})
         >>> draft_recipe(rows).recipe["columns"]
         {'user_id': 'id', 'ad': 'hash', 'price': {'number': {'scale': 'running'}}}
     """
@@ -142,7 +156,7 @@ def write_recipe(draft: Draft, path: PathLike) -> Draft:
         BadInput: The draft is of rows in memory, which a file cannot name.
 
     Example:
-        >>> write_recipe(draft_recipe("clicks.csv"), "clicks.json")
+        >>> draft = write_recipe(draft_recipe("clicks.csv"), "clicks.json")
     """
     place, source = Path(path), draft.recipe["source"]
     if not isinstance(source, str | list):
@@ -316,7 +330,7 @@ class _Look:
         return _ID_NAME.search(self.name) is not None
 
     @property
-    def is_text_file(self) -> bool:
+    def is_csv(self) -> bool:
         return any(file.format.name == "csv" for file in self.scanned.source.files)
 
     def count_distinct(self) -> int:
@@ -377,7 +391,7 @@ def _guess_integer(look: _Look) -> Guess:
 
 
 def _guess_number(look: _Look) -> Guess:
-    if look.is_id_name and look.is_text_file:
+    if look.is_id_name and look.is_csv:
         return Guess("hash", "by name; its values are no integers", is_doubtful=True)
     options: dict[str, Any] = {"scale": "running"}
     reason = "numbers, which training standardises"

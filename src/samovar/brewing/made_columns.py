@@ -141,7 +141,7 @@ class _TimeConverter(Converter):
         seconds = Clock(self.time, self.unit, self.timezone, format=self.format).seconds(array, locate)
         if seconds.null_count > 0:
             row = int(as_numpy(seconds.is_null()).argmax())
-            raise BadInput(f"{locate(row)}: column {self.time!r} is missing, but it is a time that the model reads")
+            raise BadInput(f"{locate(row)}: column {self.time!r} has no value, but the model reads this time. Fill it")
         shown = seconds.cast(pa.timestamp("s", "UTC"))
         if self.timezone is not None:
             shown = shown.cast(pa.timestamp("s", self.timezone))

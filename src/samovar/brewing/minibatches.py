@@ -92,6 +92,7 @@ def cut(
             pending, begin = [], end
         pending.append(batch.slice(begin))
         previous = batch
+    spans.finish()
     if pending:
         yield _concatenate(pending, batch_size, counts)
 
@@ -169,6 +170,7 @@ class _SpanCounter:
         self._granule: int | None = None
         self._previous: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._current: list[NDArray[np.uint64]] = []
+        self._is_first = True
 
     def add(self, batch: pa.RecordBatch) -> None:
         if self._order.pivot is None or not self._order.is_online:
@@ -183,8 +185,8 @@ class _SpanCounter:
 
     def _add_granule(self, granule: int, hashes: NDArray[np.uint64]) -> None:
         if granule != self._granule:
-            self._previous = np.sort(np.concatenate(self._current)) if self._current else self._previous
-            self._granule, self._current = granule, []
+            self._end_granule()
+            self._granule = granule
         elif hashes[0] == self._current[-1][-1]:  # a group that continues in the next batch
             hashes = hashes[1:]
         places = np.searchsorted(self._previous, hashes)
@@ -192,3 +194,14 @@ class _SpanCounter:
         self._counts.num_spanning_pivots += int((self._previous[places[is_inside]] == hashes[is_inside]).sum())
         if len(hashes) > 0:
             self._current.append(hashes)
+
+    def finish(self) -> None:
+        """Keep the pivots at both ends: the rows may be one part of a table."""
+        self._end_granule()
+        self._counts.last_pivots = self._previous
+
+    def _end_granule(self) -> None:
+        if self._current:
+            self._previous, self._current = np.sort(np.concatenate(self._current)), []
+            if self._is_first:
+                self._is_first, self._counts.first_pivots = False, self._previous

@@ -25,6 +25,8 @@ DATE = "_online_learning_date"
 GRANULAR = "_online_learning_date_granular"
 SHUFFLE = "_samovar_shuffle"
 ADDED = (DATE, GRANULAR, SHUFFLE, FILE, ROW)
+NO_UNIT = -(2**63)
+_UNIT_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,21 @@ class Order:
         first = [GRANULAR] if self.is_online else [SHUFFLE] if self.is_shuffled else []
         second = self.pivot or (DATE if self.is_online else None)
         return tuple(column for column in [*first, second, self.stability] if column is not None)
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column of the key that says which unit a row is in. Units come one after the other, and none is split: an
+        hour, or another period, of an online table; a range of hashes of a shuffled one."""
+        return GRANULAR if self.is_online else SHUFFLE if self.is_shuffled else None
+
+    def units(self, values: pa.Array) -> NDArray[np.int64]:
+        """The units of rows, from the values of `unit_column`; NO_UNIT for null, which sorts first."""
+        numbers = as_numpy(values.fill_null(0))
+        if self.is_online:
+            units: NDArray[np.int64] = self.period.floor(numbers)
+        else:
+            units = (numbers >> np.uint64(64 - _UNIT_BITS)).astype(np.int64)
+        return np.where(as_numpy(values.is_null()), NO_UNIT, units) if values.null_count else units
 
 
 class OrderCheck:

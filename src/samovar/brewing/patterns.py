@@ -82,7 +82,7 @@ class Expansion:
     def _find(self, pattern: str) -> list[str]:
         found = [name for name in self._available if matches(pattern, name)]
         if not found:
-            raise UnknownColumn(f"{self._where}: no column matches {pattern!r}. {suggest(pattern, self._available)}")
+            raise UnknownColumn(f"{self._where}: no column matches {pattern!r}{suggest(pattern, self._available)}")
         return [name for name in found if name not in self._named]
 
 

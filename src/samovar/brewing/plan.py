@@ -1,9 +1,9 @@
-"""What is to be brewed, decided before the first row is sorted: converters, order and a stream of rows per table.
-Writes nothing.
+"""What is to be brewed, decided before the first row is sorted: converters, order and a query per table. A plan can be
+sent to other processes. Writes nothing.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,33 +12,48 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from samovar.brewing import parts
 from samovar.brewing.clock import Clock
 from samovar.brewing.columns import find_converters, require_column, with_shapes
 from samovar.brewing.converters import Converter
-from samovar.brewing.engines import Engine, Query, find_engine
+from samovar.brewing.engines import Engine, Query
 from samovar.brewing.made_columns import TIME_CONVERTERS, time_name
-from samovar.brewing.minibatches import InputTable
+from samovar.brewing.minibatches import InputTable, make_minibatches
 from samovar.brewing.order import ADDED, GRANULAR, Order
+from samovar.brewing.parts import Part
 from samovar.brewing.patterns import NamedColumns
-from samovar.brewing.progress import Progress
+from samovar.brewing.progress import BrewCounts
 from samovar.brewing.rates import Rate, add_rates
 from samovar.brewing.recipe import Recipe, RecipeTable
 from samovar.brewing.row_filter import ALL_ROWS, RowFilter
-from samovar.brewing.sources import PathLike, ScannedSource, Source, find_source, read_in_order
+from samovar.brewing.sources import PathLike, ScannedSource, Source, find_source
 from samovar.brewing.statistics import refuse_unlearned, with_statistics
 from samovar.errors import BadInput, ConfigError
 from samovar.hours import HOURLY, Period
-from samovar.tables.schema import GROUP_START, ColumnSchema, TableSchema
+from samovar.tables.schema import GROUP_START, ColumnSchema, Minibatch, TableSchema
 
 _MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
+class PlannedTable:
+    """A table to be brewed: which rows of it an engine sorts, and what its columns become."""
+
+    query: Query
+    converters: Mapping[str, Converter]
+
+    def open(self, rows: Generator[pa.RecordBatch]) -> InputTable:
+        return InputTable(self.query.source, add_rates(rows, self.query.rates), self.converters)
+
+
+@dataclass(frozen=True)
 class BrewPlan:
-    tables: Sequence[InputTable]
+    tables: Sequence[PlannedTable]
     order: Order
     batch_size: int
     compression: str
+    most_rows: int
+    """How many rows there are, before any are left out."""
     num_rows: int | None = None
     """None if it is not known."""
     notes: Sequence[str] = ()
@@ -60,9 +75,21 @@ class BrewPlan:
         columns = [each.schema for table in self.tables for each in table.converters.values()]
         if self.order.pivot is not None and self.marks_groups:
             if GROUP_START in homes:
-                raise ConfigError(f"column {GROUP_START!r}: a table with a pivot has one of that name, rename yours")
+                raise ConfigError(f"column {GROUP_START!r} is made by every table with a pivot. Rename yours")
             columns.append(ColumnSchema(GROUP_START, "real", 1, "bool"))
         return TableSchema(tuple(columns), self.order.key)
+
+    def find_parts(self, engine: Engine) -> list[Part]:
+        """The parts that the table is made in. Rows are counted only if there may be more than one."""
+        query = self.tables[0].query
+        if self.most_rows <= parts.ROWS_PER_PART or query.order.unit_column is None:
+            return [Part(num_rows=self.num_rows)]
+        return parts.cut_parts(engine.count_rows(query), parts.ROWS_PER_PART)
+
+    def minibatches(self, streams: Sequence[Generator[pa.RecordBatch]], counts: BrewCounts) -> Generator[Minibatch]:
+        """The minibatches of one part, from its rows in each table."""
+        tables = [table.open(rows) for table, rows in zip(self.tables, streams, strict=True)]
+        return make_minibatches(tables, self.order, self.batch_size, counts, self.marks_groups)
 
 
 def find_recipe_sources(
@@ -103,14 +130,12 @@ def wanted_columns(recipe: Recipe, table: RecipeTable) -> list[str]:
 def plan_recipe(
     recipe: Recipe,
     scanned: Mapping[str, ScannedSource],
-    engine: Engine | None = None,
-    progress: Progress | None = None,
+    engine: Engine,
     known: Sequence[ColumnSchema] = (),
     is_live: bool = False,
 ) -> BrewPlan:
-    """`scanned` has the sources of `find_recipe_sources`. The engine is DuckDB unless given. `known` are columns whose
-    statistics are used: those that a live table has so far, or those of another table."""
-    engine = engine or find_engine("duckdb", recipe.memory_limit, progress)
+    """`scanned` has the sources of `find_recipe_sources`. `known` are columns whose statistics are used: those that a
+    live table has so far, or those of another table."""
     seed = recipe.shuffle.seed if recipe.shuffle else None
     available = {key: [*each.schema.names, *each.source.other_columns] for key, each in scanned.items()}
     recipe = expand_patterns(recipe, available, {key: each.source.name for key, each in scanned.items()})
@@ -133,17 +158,18 @@ def plan_recipe(
         query = replace(query, row_filter=row_filter)
         if recipe.statistics is not None:
             refuse_unlearned(converters.values(), known, recipe.statistics)
-        converters = with_statistics(converters, query, known)
+        converters = with_statistics(converters, query, engine, known)
         for rate in rates:
             converters |= rate.converters()
-        tables.append(InputTable(found.source, add_rates(engine.sorted(query), rates), converters))
+        tables.append(PlannedTable(query, converters))
         notes += _list_ignored(recipe, table, found)
         if clock is not None and clock != recipe.clock:
             notes.append(_describe_format(found.source.name, clock, is_live))
     # Joined tables have the same rows. How many of them are chosen is not known.
     is_whole = recipe.hours == (None, None) and not recipe.row_filter
-    num_rows = scanned["source"].num_rows if is_whole else None
-    return BrewPlan(tables, recipe.order, recipe.batch_size, recipe.compression, num_rows, notes)
+    most_rows = scanned["source"].num_rows
+    num_rows = most_rows if is_whole else None
+    return BrewPlan(tables, recipe.order, recipe.batch_size, recipe.compression, most_rows, num_rows, notes)
 
 
 def _describe_format(name: str, clock: Clock, is_live: bool) -> str:
@@ -201,7 +227,7 @@ class TableConfig:
         converters: What its columns become, from `infer_converters`.
 
     Example:
-        >>> TableConfig("clicks.parquet", infer_converters(table="clicks.parquet", keys=["hit"]))
+        >>> table = TableConfig("clicks.parquet", infer_converters(table="clicks.parquet", keys=["hit"]))
     """
 
     table: PathLike | Sequence[PathLike]
@@ -227,16 +253,16 @@ def find_order(
     return order
 
 
-def open_table(scanned: ScannedSource, converters: Mapping[str, Converter], order: Order, engine: Engine) -> InputTable:
+def plan_table(scanned: ScannedSource, converters: Mapping[str, Converter], order: Order) -> PlannedTable:
     """The rows of a table that `map_date_field` made, as they are, or those of a table without dates, sorted."""
     source, schema = scanned.source, scanned.schema
     columns = _raw_columns(converters)
     for column in [*columns, *order.key]:
         require_column(schema, column, source.name)
     if not order.is_online:
-        return InputTable(source, engine.sorted(make_query(scanned, columns, order)), converters)
-    wanted = list(dict.fromkeys([*columns, *order.key]))
-    return InputTable(source, read_in_order(source, schema, wanted), converters)
+        return PlannedTable(make_query(scanned, columns, order), converters)
+    wanted = tuple(dict.fromkeys([*columns, *order.key]))
+    return PlannedTable(Query(source, schema, wanted, order, is_sorted=True), converters)
 
 
 def find_clock(clock: Clock, scanned: ScannedSource, row_filter: RowFilter = ALL_ROWS) -> Clock:
@@ -244,7 +270,7 @@ def find_clock(clock: Clock, scanned: ScannedSource, row_filter: RowFilter = ALL
     schema, name = scanned.schema, scanned.source.name
     kind = require_column(schema, clock.field, f"{name}: time_field")
     if clock.format is not None and pa.types.is_temporal(kind):
-        raise BadInput(f"{name}: time_field: column {clock.field!r} is {kind}, but time_format is for texts")
+        raise BadInput(f"{name}: time_field: column {clock.field!r} is {kind}, but time_format is for text")
     with closing(row_filter.read(scanned.source, schema, [clock.field])) as batches:
         first = [batch.column(0) for batch in islice(batches, 1)]
         for times in first:
@@ -264,7 +290,7 @@ def make_query(
     schema, name = scanned.schema, scanned.source.name
     for column in columns:
         if column in ADDED and column in schema.names:
-            raise BadInput(f"{name}: column {column!r} has a name that brewing needs for itself; rename it")
+            raise BadInput(f"{name}: the column name {column!r} is reserved for brewing; rename it")
         require_column(schema, column, name)
     for role, sorted_by in (("pivot_column", order.pivot), ("stability_column", order.stability)):
         if sorted_by is not None:
@@ -281,4 +307,4 @@ def make_query(
 def _require_sortable(schema: pa.Schema, column: str, where: str) -> None:
     kind = require_column(schema, column, where)
     if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
-        raise BadInput(f"{where}: column {column!r} is {kind}, expected integers, texts or times")
+        raise BadInput(f"{where}: column {column!r} is {kind}, expected integers, strings or times")

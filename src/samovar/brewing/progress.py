@@ -1,6 +1,7 @@
 """What a brew reports: how far it is while it runs, and what it counted. Draws nothing.
 
-copying rows: rows, if they are in memory ─▶ scanning sources: bytes ─▶ sorting: percent, or rows ─▶ writing: rows
+copying rows: rows, if they are in memory ─▶ scanning sources: bytes ─▶ counting rows, for several parts: rows
+    ─▶ sorting: percent, or rows ─▶ writing: rows                    on Spark: scanning and sorting in tasks
 """
 
 import threading
@@ -9,8 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["starting", "copying rows", "scanning sources", "sorting", "writing"]
-Unit = Literal["bytes", "rows", "percent"]
+import numpy as np
+from numpy.typing import NDArray
+
+Phase = Literal["starting", "copying rows", "scanning sources", "counting rows", "sorting", "writing"]
+Unit = Literal["bytes", "rows", "percent", "tasks"]
 
 
 @dataclass(frozen=True)
@@ -61,15 +65,47 @@ class Progress:
             return State(self._state.phase, max(0, self._ask()), self._state.total, self._state.unit)
 
 
+_NO_PIVOTS = np.zeros(0, np.uint64)
+
+
 @dataclass
 class BrewCounts:
-    """What a brew counted."""
+    """What a brew counted.
+
+    Example:
+        >>> from samovar.brewing import brew_recipe
+        >>> recipe = {"source": "clicks.csv", "columns": {"user": "id"}, "batch_size": 64}
+        >>> brew_recipe(recipe, "users_counted", progress=False).counts.num_rows
+        200
+    """
 
     num_rows: int = 0
+    """Rows of the source that are in the table."""
     num_batches: int = 0
+    """Minibatches of the table."""
     num_short_batches: int = 0
     """Minibatches with fewer rows than `batch_size`."""
     num_spanning_pivots: int = 0
     """Groups whose pivot also occurs in the granule before: rows of one pivot that are not kept together."""
     num_zeroed: Counter[str] = field(default_factory=Counter)
     """Nulls that became zeros, per real-valued column."""
+    first_pivots: NDArray[np.uint64] = field(default_factory=lambda: _NO_PIVOTS, repr=False, compare=False)
+    """The hashes of the pivots in the first granule, sorted."""
+    last_pivots: NDArray[np.uint64] = field(default_factory=lambda: _NO_PIVOTS, repr=False, compare=False)
+    """Those in the last granule."""
+
+    def add(self, other: "BrewCounts") -> None:
+        """Add what was counted in the rows that come next.
+
+        Args:
+            other: The counts of those rows.
+        """
+        self.num_spanning_pivots += other.num_spanning_pivots + len(
+            np.intersect1d(self.last_pivots, other.first_pivots)
+        )
+        self.first_pivots = other.first_pivots if self.num_rows == 0 else self.first_pivots
+        self.last_pivots = other.last_pivots
+        self.num_rows += other.num_rows
+        self.num_batches += other.num_batches
+        self.num_short_batches += other.num_short_batches
+        self.num_zeroed.update(other.num_zeroed)

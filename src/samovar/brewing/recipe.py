@@ -22,10 +22,12 @@ from pydantic import (
 from samovar.brewing.clock import Clock
 from samovar.brewing.columns import NO_COLUMNS, Factors, find_repeated
 from samovar.brewing.converters import Missing
+from samovar.brewing.engines import Engine, find_engine
 from samovar.brewing.formats.base import UTF8, check_encoding
 from samovar.brewing.made_columns import TimeFeature, TimeForm
 from samovar.brewing.order import Order
 from samovar.brewing.patterns import Expansion, expand_options, is_pattern
+from samovar.brewing.progress import Progress
 from samovar.brewing.rates import Rate
 from samovar.brewing.row_filter import RowFilter, Where
 from samovar.brewing.text import MAX_RUN
@@ -141,7 +143,7 @@ class ShuffleOptions(Schema):
 
 def _check_role(role: str) -> str:
     if role not in ROLES:
-        raise ValueError(f"{role!r} is not a role. {suggest(role, ROLES)}")
+        raise ValueError(f"{role!r} is not a role{suggest(role, ROLES)}")
     return role
 
 
@@ -158,7 +160,7 @@ def _kind_of_roles(value: Any) -> str:
 
 class NumberOptions(Schema):
     scale: Scale | None = None
-    """Whether the column is standardised: "running" by training, "standard" by brewing."""
+    """Whether the column is standardised: "running" by training, "standard" by brewing. For quantiles, use `bins`."""
     bins: Bins | None = None
     """The column becomes ids: at most this many bins with about the same number of rows."""
     missing: Missing | None = None
@@ -176,6 +178,29 @@ _Name = Annotated[str, AfterValidator(_check_role), Tag("name")]
 _Object = Annotated[RoleWithOptions, Tag("object")]
 Role = Annotated[_Name | _Object, Discriminator(_kind_of_role)]
 Roles = Annotated[_Name | _Object | Annotated[tuple[Role, ...], Tag("list")], Discriminator(_kind_of_roles)]
+
+
+class SparkOptions(Schema):
+    master: str | None = None
+    """Address of the cluster, such as spark://host:7077, yarn or local[4]. Default: that of the running Spark session,
+    or of Spark's own configuration."""
+    conf: dict[str, str | bool | int | float] = Field(default_factory=dict)
+    """Spark's settings, such as spark.executor.memory. They are not kept with the table."""
+
+    @property
+    def as_text(self) -> dict[str, str]:
+        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.conf.items()}
+
+
+class EngineOptions(Schema):
+    spark: SparkOptions
+    """A Spark cluster."""
+
+
+EngineChoice = Annotated[
+    Annotated[Literal["duckdb", "spark"], Tag("name")] | Annotated[EngineOptions, Tag("object")],
+    Discriminator(_kind_of_role),
+]
 NamedPeriod = Literal["hour", "day", "week"]
 UriPeriod = Annotated[
     Annotated[NamedPeriod, Tag("name")] | Annotated[MinutesPeriod, Tag("object")],
@@ -305,7 +330,7 @@ class RecipeTable(Schema):
                 yield f"{place}: a role is given twice"
             elif len(others) > 1 or (IGNORE in names and len(names) > 1):
                 both = " and ".join(map(repr, names))
-                yield f"{place}: {both} exclude each other; only 'key' and 'time' can be added"
+                yield f"{place}: {both} cannot be combined; only 'key' and 'time' can be added to another role"
 
 
 class Recipe(RecipeTable):
@@ -318,7 +343,7 @@ class Recipe(RecipeTable):
     time_format: str | None = None
     """Format of times that are texts, such as %m/%d/%Y %H:%M. Default: ISO, or learned from the first rows."""
     timezone: str | None = None
-    """Time zone of timestamps and dates that have none. Default: UTC."""
+    """Time zone of timestamps and dates that have none, and of days and weeks. Default: UTC."""
     start_date: str | None = None
     """First hour that is taken."""
     end_date: str | None = None
@@ -326,8 +351,8 @@ class Recipe(RecipeTable):
     datetime_format: str | None = None
     """Format of start_date and end_date. Default: ISO."""
     uri: UriPeriod = "hour"
-    """What the table is split by, and what one URI of online training covers: hour, day, week (from Monday on) or
-    {"minutes": 15}, in UTC."""
+    """What the table is split by, and what one URI of online training covers: hour, {"minutes": 15}, or day or week
+    (from Monday on) of `timezone`."""
     granularity: PositiveInt = 300
     """Seconds per granule, counted from the start of the hour, or of a shorter period."""
     batch_size: PositiveInt = 1024
@@ -348,10 +373,20 @@ class Recipe(RecipeTable):
     """More tables with exactly the same rows, joined one to one."""
     memory_limit: MemorySize | None = None
     """Bytes that sorting may use, or a size such as 2GB."""
+    engine: EngineChoice = "duckdb"
+    """Who sorts the rows: duckdb on this machine, or a Spark cluster. The table is the same."""
     shuffle: ShuffleOptions | None = None
     """Shuffles the rows of an offline table."""
     compression: str = "zstd"
     """zstd, zstd:3, lz4 or none."""
+
+    def find_engine(self, progress: Progress) -> Engine:
+        """The engine that sorts the rows."""
+        if self.engine == "duckdb":
+            return find_engine("duckdb", self.memory_limit, progress)
+        chosen = self.engine.spark if isinstance(self.engine, EngineOptions) else SparkOptions()
+        options = {"master": chosen.master, "conf": chosen.as_text}
+        return find_engine("spark", self.memory_limit, progress, options)
 
     @property
     def time_column(self) -> str | None:
@@ -366,7 +401,7 @@ class Recipe(RecipeTable):
 
     @property
     def period(self) -> Period:
-        return Period.parse(self.uri.minutes if isinstance(self.uri, MinutesPeriod) else self.uri)
+        return Period.parse(self.uri.minutes if isinstance(self.uri, MinutesPeriod) else self.uri, self.timezone)
 
     @property
     def clock(self) -> Clock | None:
@@ -419,9 +454,9 @@ class Recipe(RecipeTable):
             if name in self.model_fields_set and getattr(self, name) is not None and not is_online:
                 yield f"{name} needs time_field{', or a column with the role time' if self.columns else ''}"
         if self.time_format is not None and self.time_unit not in (None, "timestamp"):
-            yield f"time_format is for texts, and time_unit {self.time_unit!r} for numbers; keep one of the two"
+            yield f"time_format is for text, and time_unit {self.time_unit!r} for numbers; keep one of the two"
         if self.rates and not is_online:
-            yield "rates need time_field: without times nothing is earlier"
+            yield "rates need time_field: a rate is computed from earlier rows"
         made = [name for each in self.rates for name in each.rate.columns]
         if self.time_features and not is_online:
             yield "time_features need time_field"
@@ -431,7 +466,7 @@ class Recipe(RecipeTable):
         if self.shuffle is not None and is_online:
             yield "shuffle and time_field exclude each other: a table is shuffled or sorted by time"
         if self.tables and not is_online and self.pivot_column is None:
-            yield "tables without time_field need pivot_column to be joined by"
+            yield "tables are joined by time or by a pivot: give time_field or pivot_column"
         if self.stability_column is not None and not is_online and self.pivot_column is None:
             yield "stability_column needs time_field or pivot_column"
 
@@ -444,7 +479,7 @@ class Recipe(RecipeTable):
         for number, table in enumerate(self.tables):
             for column in _with_role(table._roles, TIME):
                 place = join(f"tables[{number}].columns", column)
-                yield f"{place}: only the recipe itself names the time; all its tables have that column"
+                yield f"{place}: name the time once, at the top of the recipe; it applies to all tables"
 
 
 def _with_role(roles: Mapping[str, Any], wanted: str) -> list[str]:

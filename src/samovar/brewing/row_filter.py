@@ -22,7 +22,7 @@ from pyarrow import types
 
 from samovar.brewing.arrays import as_numpy, is_missing
 from samovar.brewing.sources import FILE, ROW, Source, read_in_order
-from samovar.config.values import nearest, suggest
+from samovar.config.values import did_you_mean, nearest, suggest
 from samovar.errors import BadInput, ConfigError, UnknownColumn
 
 _KINDS = frozenset(
@@ -109,7 +109,7 @@ class Where:
             raise ConfigError(f"where: {self.text!r} is not an expression ({problem})")
         rest, plain = (_without_expressions(each) for each in (tree, _parse("1")))
         if rest != plain:
-            raise ConfigError(f"where: {self.text!r} is more than an expression over the columns of a row")
+            raise ConfigError(f'where: {self.text!r} must be one expression over columns, such as "quantity > 0"')
         for node in _nodes(tree):
             self._refuse(node)
         return tree
@@ -118,16 +118,15 @@ class Where:
         kind = node["class"]
         if kind not in _KINDS:
             raise ConfigError(
-                f"where: {self.text!r} has a {kind.lower()}, but it may only compute with the columns of a row"
+                f"where: {self.text!r} contains a {kind.lower()}. Compute only with the columns of one row"
             )
         if kind == "FUNCTION":
             name = str(node["function_name"]).lower()
             is_plain = not (node["schema"] or node["catalog"] or node["filter"] or node["distinct"])
             if name not in _FUNCTIONS or not is_plain:
                 words = sorted(each for each in _FUNCTIONS if each.isidentifier())
-                best = nearest(name, words)
-                hint = f" Did you mean {best!r}?" if best and best != name else ""
-                raise ConfigError(f"where: the function {name!r} cannot be used.{hint}")
+                best = nearest(name, words) if name not in words else None
+                raise ConfigError(f"where: the function {name!r} is not supported{did_you_mean(best)}")
 
 
 @lru_cache(maxsize=64)  # the same recipe is checked several times
@@ -199,7 +198,7 @@ class RowFilter:
         for column in self.columns:
             if column not in schema.names:
                 what = "where" if self.where and column in self.where.columns else "missing"
-                raise UnknownColumn(f"{name}: {what}: no column {column!r}. {suggest(column, schema.names)}")
+                raise UnknownColumn(f"{name}: {what}: no column {column!r}{suggest(column, schema.names)}")
         if self.where is not None:
             fields = [schema.field(column) for column in self.where.columns]
             with _Evaluation(self.where, name).opened() as evaluation:

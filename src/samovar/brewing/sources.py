@@ -9,7 +9,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from samovar.brewing.arrays import conform
-from samovar.brewing.formats import ColumnTypes, Format, HashedFile, find_format
-from samovar.brewing.formats.base import UNREADABLE, UTF8, open_text
+from samovar.brewing.formats import ColumnTypes, FileScan, Format, HashedFile, find_format
+from samovar.brewing.formats.base import UNREADABLE, UTF8, open_utf8
 from samovar.brewing.formats.column_types import has_words, without_words
 from samovar.config import resolve_path
-from samovar.config.document import suggest_path
+from samovar.config.places import Place, Url, suggest_path
 from samovar.errors import BadInput
 from samovar.results.lineage import is_in_memory
+from samovar.store import match_files, open_store, size_of
 
 PathLike = str | os.PathLike[str]
 Fingerprint = dict[str, str | int]
@@ -36,7 +37,7 @@ ROW = "_samovar_row"
 
 @dataclass(frozen=True)
 class SourceFile:
-    path: Path
+    path: Place
     format: Format
     name: str = ""
     """What messages call it; empty: its path."""
@@ -78,7 +79,7 @@ class Source:
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.path.stat().st_size for file in self.files if file.known_fingerprint is None)
+        return sum(size_of(file.path) for file in self.files if file.known_fingerprint is None)
 
     def locate(self, file: int, row: int) -> str:
         """A row, as the user finds it."""
@@ -109,7 +110,7 @@ class ScannedSource:
 
 def find_source(
     patterns: PathLike | Sequence[PathLike],
-    folder: Path = Path(),
+    folder: Place = Path(),
     text_columns: Container[str] = (),
     encoding: str = UTF8,
     folder_columns: Container[str] = (),
@@ -120,21 +121,68 @@ def find_source(
     if not listed or "" in map(str, listed):
         raise BadInput("source: no file is named; give one or more paths or globs")
     if is_in_memory(listed[0]):
-        raise BadInput(f"source: {listed[0]} are not kept anywhere; call samovar.brew with the same rows again")
-    found: dict[Path, tuple[tuple[str, str | None], ...]] = {}
+        raise BadInput(f"source: {listed[0]} are not stored; call samovar.brew with the same rows again")
+    found: dict[Place, tuple[tuple[str, str | None], ...]] = {}
     for pattern in listed:
         for path, partition in _expand(str(pattern), folder, folder_columns).items():
             found[path] = max(found.get(path, ()), partition, key=len)
     ordered = sorted(found, key=lambda path: path.as_posix())
     files = tuple(SourceFile(path, find_format(path, encoding), partition=found[path]) for path in ordered)
     if encoding != UTF8 and not any(file.format.is_text for file in files):
-        raise BadInput(f"encoding {encoding!r}: is for CSV and JSON files, but {files[0]} is {files[0].format.name}")
+        raise BadInput(f"encoding {encoding!r} is for text files, but {files[0]} is a {files[0].format.name} file")
     return Source(", ".join(map(str, listed)), files, text_columns)
+
+
+@dataclass(frozen=True)
+class ScannedFile:
+    """What was found in one file."""
+
+    found: FileScan | None
+    """None if the file has no lines."""
+    types: ColumnTypes
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True)
+class ScanFile:
+    """Looks at one file of a source, and fingerprints it in the same pass."""
+
+    source: Source
+
+    def __call__(self, number: int, on_read: Callable[[int], object]) -> ScannedFile:
+        file = self.source.files[number]
+        types = ColumnTypes(self.source.text_columns, self.source.known_types)
+        try:
+            with HashedFile(file.path, on_read) as opened:
+                found = file.format.scan(opened, types)
+                return ScannedFile(found, types, file.fingerprint(opened))
+        except UNREADABLE as error:
+            raise _unreadable(file, error) from None
+
+
+@dataclass(frozen=True)
+class FingerprintFile:
+    """Fingerprints one file of a source."""
+
+    source: Source
+
+    def __call__(self, number: int, on_read: Callable[[int], object]) -> Fingerprint:
+        file = self.source.files[number]
+        if file.known_fingerprint is not None:
+            return file.known_fingerprint
+        with HashedFile(file.path, on_read) as opened:
+            return file.fingerprint(opened)
 
 
 def scan(source: Source, on_read: Callable[[int], object] = lambda num_bytes: None) -> ScannedSource:
     """Find the columns of all files, and fingerprint the files in the same pass. `on_read` gets the size of each piece
     that is read."""
+    scan_file = ScanFile(source)
+    return join_scans(source, (scan_file(number, on_read) for number in range(len(source.files))))
+
+
+def join_scans(source: Source, scans: Iterable[ScannedFile]) -> ScannedSource:
+    """What the files of a source have in common."""
     types = ColumnTypes(source.text_columns, source.known_types)
     names: list[str] | None = None
     repeated: set[str] = set()
@@ -142,13 +190,10 @@ def scan(source: Source, on_read: Callable[[int], object] = lambda num_bytes: No
     fingerprints: list[Fingerprint] = []
     notes = list(source.notes)
     files: list[SourceFile] = []
-    for file in source.files:
-        try:
-            with HashedFile(file.path, on_read) as opened:
-                found = file.format.scan(opened, types)
-                fingerprints.append(file.fingerprint(opened))
-        except UNREADABLE as error:
-            raise _unreadable(file, error) from None
+    for file, scanned in zip(source.files, scans, strict=True):
+        found = scanned.found
+        types.add(scanned.types)
+        fingerprints.append(scanned.fingerprint)
         partition = tuple((key, value) for key, value in file.partition if found is None or key not in found.names)
         files.append(replace(file, partition=partition))
         if found is None:
@@ -167,7 +212,7 @@ def scan(source: Source, on_read: Callable[[int], object] = lambda num_bytes: No
     return ScannedSource(replace(source, files=tuple(files)), schema, num_rows, fingerprints, notes, types.odd_texts)
 
 
-def fingerprint(path: Path, on_read: Callable[[int], object] = lambda num_bytes: None) -> Fingerprint:
+def fingerprint(path: Place, on_read: Callable[[int], object] = lambda num_bytes: None) -> Fingerprint:
     """Name, size and XXH64 of a file."""
     with HashedFile(path, on_read) as file:
         return file.fingerprint()
@@ -215,14 +260,17 @@ def _add_partition(batch: pa.RecordBatch, file: SourceFile, wanted: pa.Schema) -
 
 def no_rows(sources: Sequence[Source]) -> BadInput:
     names = ", ".join(source.name for source in sources)
-    return BadInput(f"{names}: no rows, or none that start_date, end_date, where and missing leave")
+    return BadInput(f"{names}: no rows, or none are left after start_date, end_date, where and missing: drop")
 
 
 def _expand(
-    pattern: str, folder: Path, folder_columns: Container[str]
-) -> dict[Path, tuple[tuple[str, str | None], ...]]:
+    pattern: str, folder: Place, folder_columns: Container[str]
+) -> Mapping[Place, tuple[tuple[str, str | None], ...]]:
     """The files that a pattern names, each with the columns that the folders below its fixed part give."""
-    whole = str(resolve_path(pattern, folder, symlinks="keep"))
+    place = resolve_path(pattern, folder, symlinks="keep")
+    if isinstance(place, Url):
+        return _expand_url(place, folder_columns)
+    whole = str(place)
     if os.path.isfile(whole):
         return {Path(whole): ()}
     if os.path.isdir(whole):
@@ -233,9 +281,25 @@ def _expand(
     else:
         base = os.path.dirname(_GLOB.split(whole)[0])
     found = [Path(path) for path in glob.glob(whole, recursive=True) if os.path.isfile(path)]
+    if not found and os.path.exists(whole):
+        raise BadInput(f"source: {pattern} is a device or a pipe, and cannot be read twice. Copy it to a file")
     if not found:
         raise BadInput(f"source: no such file: {pattern} (in {folder.absolute()}){suggest_path(Path(whole))}")
     return {path: _partition(path.relative_to(base).parts[:-1], folder_columns) for path in found}
+
+
+def _expand_url(pattern: Url, folder_columns: Container[str]) -> Mapping[Place, tuple[tuple[str, str | None], ...]]:
+    found, base = match_files(pattern), pattern
+    if not found and not glob.has_magic(pattern.key):  # a folder, as Hive and Spark write it
+        found = [each for each in match_files(pattern / "**" / "*=*" / "**" / "*") if each.name[0] not in "._"]
+        if not found and open_store(pattern).exists():
+            raise BadInput(f"source: {pattern} is a folder; name its files, for example {pattern / '*.parquet'}")
+    if not found:
+        raise BadInput(f"source: no such file: {pattern}")
+    while glob.has_magic(base.key):
+        base = base.parent
+    folders = {each: each.key[len(base.key) :].strip("/").split("/")[:-1] for each in found}
+    return {each: _partition(names, folder_columns) for each, names in folders.items()}
 
 
 def _partition(folders: Sequence[str], wanted: Container[str]) -> tuple[tuple[str, str | None], ...]:
@@ -265,7 +329,7 @@ def _undecodable_line(file: SourceFile) -> int | None:
     the bytes."""
     if b"\n".decode(file.format.encoding, "replace") != "\n":
         return None
-    with io.BufferedReader(open_text(file.path, UTF8)) as lines:
+    with io.BufferedReader(open_utf8(file.path, UTF8)) as lines:
         for number, line in enumerate(lines, 1):
             try:
                 line.decode(file.format.encoding)

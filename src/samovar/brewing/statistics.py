@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from samovar.brewing.arrays import as_numpy
 from samovar.brewing.converters import Converter, Locate
-from samovar.brewing.engines import Query
+from samovar.brewing.engines import Engine, Query
+from samovar.brewing.engines.base import OnRead
 from samovar.brewing.sources import FILE, ROW
 from samovar.errors import BadInput, CorruptData
 from samovar.native import hash_integers
@@ -114,12 +115,27 @@ class _Seen:
             self.cut()
 
     def _add_moments(self, values: NDArray[np.float64]) -> None:
+        mean = float(values.mean())
+        self._add_known_moments(len(values), mean, float(np.square(values - mean).sum()))
+
+    def _add_known_moments(self, count: int, mean: float, squares: float) -> None:
         """Chan's formula, as in `RunningScale`."""
-        mean, total = float(values.mean()), self.count + len(values)
+        total = self.count + count
         distance = mean - self.mean
-        self.squares += float(np.square(values - mean).sum()) + distance**2 * self.count * len(values) / total
-        self.mean += distance * len(values) / total
+        self.squares += squares + distance**2 * self.count * count / total
+        self.mean += distance * count / total
         self.count = total
+
+    def join(self, other: "_Seen") -> None:
+        """Add what was seen in the file that comes next."""
+        if self.count == 0:
+            self.count, self.mean, self.squares = other.count, other.mean, other.squares
+            self.sample, self.hashes = other.sample, other.hashes
+        elif other.count > 0:
+            self._add_known_moments(other.count, other.mean, other.squares)
+            self.sample = np.concatenate([self.sample, other.sample])
+            self.hashes = np.concatenate([self.hashes, other.hashes])
+            self.cut()
 
     def cut(self) -> None:
         """Keep the values with the smallest hashes."""
@@ -145,7 +161,7 @@ LEARNED = {StandardConverter.role: ("mean", "deviation"), BinnedConverter.role: 
 
 
 def with_statistics(
-    converters: Mapping[str, Converter], query: Query, known: Iterable[ColumnSchema] = ()
+    converters: Mapping[str, Converter], query: Query, engine: Engine, known: Iterable[ColumnSchema] = ()
 ) -> dict[str, Converter]:
     """The same converters; those that need statistics get them: from the columns of another table, `known`, or else
     from the rows of a query."""
@@ -157,10 +173,16 @@ def with_statistics(
     if not wanted:
         return found
     seen = {name: _Seen() for name in wanted}
-    _look(query, {name: each.column for name, each in wanted.items()}, seen)
+    columns = {name: each.column for name, each in wanted.items()}
+    for seen_in_file in engine.map_files(query.source, _LookAtFile(query, columns)):
+        for name, each in seen_in_file.items():
+            seen[name].join(each)
     for name, converter in wanted.items():
         if seen[name].count == 0 and isinstance(converter, StandardConverter):
-            raise BadInput(f"{query.source.name}: column {name!r} has no number to scale by in the rows that are taken")
+            raise BadInput(
+                f"{query.source.name}: column {name!r} has no number in the chosen rows, so it cannot be scaled. "
+                "Remove its scale, or choose other rows"
+            )
         found[name] = seen[name].fill(converter)
     return found
 
@@ -170,7 +192,10 @@ def refuse_unlearned(converters: Iterable[Converter], known: Iterable[ColumnSche
     roles = {column.name: (column.converter or {}).get("role") for column in known}
     for each in converters:
         if is_unlearned(each) and roles.get(each.name) != each.role:
-            raise BadInput(f"statistics: {where} has no {each.role} of column {each.name!r}")
+            raise BadInput(
+                f"statistics: {where} has learned nothing for column {each.name!r}, which has the role {each.role!r}. "
+                "Name a table whose recipe has the column in this role"
+            )
 
 
 def _recall(converter: Converter, recorded: Mapping[str, Any]) -> Converter:
@@ -178,7 +203,10 @@ def _recall(converter: Converter, recorded: Mapping[str, Any]) -> Converter:
         return converter
     learned: dict[str, Any] = {name: recorded.get(name) for name in LEARNED[str(converter.role)]}
     if None in learned.values():
-        raise CorruptData(f"statistics: the {converter.role} of column {converter.name!r} is damaged: no numbers")
+        raise CorruptData(
+            f"statistics: the numbers of column {converter.name!r} ({converter.role}) are damaged. Restore the table "
+            "from a copy"
+        )
     if "edges" in learned:
         learned["edges"] = tuple(learned["edges"])
     return replace(converter, **learned)
@@ -191,16 +219,26 @@ def is_unlearned(converter: Converter) -> bool:
     return isinstance(converter, BinnedConverter) and converter.edges is None
 
 
-def _look(query: Query, columns: Mapping[str, str], seen: Mapping[str, _Seen]) -> None:
-    clock = query.clock
-    needed = list(dict.fromkeys([*columns.values(), *([clock.field] if clock else [])]))
-    seed = derive(0, "statistics")
-    for batch in query.read(needed):
-        taken = batch
-        if clock is not None and (clock.start is not None or clock.stop is not None):
-            dates = query.seconds(batch.column(clock.field), batch.column(FILE), batch.column(ROW))
-            taken = batch.filter(clock.in_range(dates))
-        files, rows = (as_numpy(taken.column(name)).astype(np.uint64) for name in (FILE, ROW))
-        hashes = hash_integers((files << np.uint64(40)) | rows, seed)
-        for name, column in columns.items():
-            seen[name].add(_doubles(taken.column(column)), hashes)
+@dataclass(frozen=True)
+class _LookAtFile:
+    """Looks at the rows of one file that the table will have."""
+
+    query: Query
+    columns: Mapping[str, str]
+    """By the name in the table."""
+
+    def __call__(self, file: int, on_read: OnRead) -> dict[str, _Seen]:
+        query, clock = self.query, self.query.clock
+        seen = {name: _Seen() for name in self.columns}
+        needed = list(dict.fromkeys([*self.columns.values(), *([clock.field] if clock else [])]))
+        seed = derive(0, "statistics")
+        for batch in query.read(needed, [file]):
+            taken = batch
+            if clock is not None and (clock.start is not None or clock.stop is not None):
+                dates = query.seconds(batch.column(clock.field), batch.column(FILE), batch.column(ROW))
+                taken = batch.filter(clock.in_range(dates))
+            files, rows = (as_numpy(taken.column(name)).astype(np.uint64) for name in (FILE, ROW))
+            hashes = hash_integers((files << np.uint64(40)) | rows, seed)
+            for name, column in self.columns.items():
+                seen[name].add(_doubles(taken.column(column)), hashes)
+        return seen

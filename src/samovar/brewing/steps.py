@@ -16,10 +16,10 @@ from samovar.brewing.clock import Clock, Unit
 from samovar.brewing.columns import find_converters, with_shapes
 from samovar.brewing.converters import Converter
 from samovar.brewing.engines import Query, find_engine
+from samovar.brewing.engines.duckdb import DuckDBEngine
 from samovar.brewing.formats.base import UTF8, check_encoding
 from samovar.brewing.order import Order, OrderCheck
-from samovar.brewing.plan import BrewPlan, TableConfig, find_clock, find_order, make_query, open_table
-from samovar.brewing.progress import Progress
+from samovar.brewing.plan import BrewPlan, TableConfig, find_clock, find_order, make_query, plan_table
 from samovar.brewing.recipe import NamedPeriod, RecipeTable, parse_memory_limit
 from samovar.brewing.sources import FILE, ROW, PathLike, ScannedSource, find_source, no_rows, scan
 from samovar.brewing.stage import BrewRequest, BrewResult, brew_whole
@@ -74,7 +74,7 @@ def map_date_field(
         BadInput: The source has no rows, or rows that cannot be sorted.
 
     Example:
-        >>> map_date_field(src_table="clicks.csv", result_table="sorted.parquet", time_field="time")
+        >>> map_date_field(src_table="clicks.csv", result_table="mapped.parquet", time_field="time")
     """
     result = Path(result_table)
     if result.exists():
@@ -84,7 +84,7 @@ def map_date_field(
         HOURLY.require_start(key, hour)
     clock = Clock(time_field, time_unit, timezone, granularity, *hours, time_format)
     order = Order(is_online=True, pivot=pivot_column, stability=stability_column)
-    engine = find_engine("duckdb", parse_memory_limit(memory_limit))
+    engine = DuckDBEngine(parse_memory_limit(memory_limit))
     scanned = scan(find_source(src_table, encoding=_checked(encoding)))
     check = OrderCheck(order.key, scanned.source)
     query = make_query(scanned, tuple(scanned.schema.names), order, find_clock(clock, scanned))
@@ -170,7 +170,8 @@ def infer_converters(
         BadInput: A column has a type that its role or list does not take.
 
     Example:
-        >>> infer_converters(table="sorted.parquet", columns={"user": "id", "clicked": "number"})
+        >>> list(infer_converters(table="sorted.parquet", columns={"user": "id", "clicked": "number"}))
+        ['user', 'clicked']
     """
     lists = {
         "categorical_factors": categorical_factors,
@@ -191,7 +192,8 @@ def infer_converters(
     factors = recipe.expand_patterns(scanned.schema.names, scanned.source.name).factors
     found = find_converters(scanned.schema, factors, scanned.source.name, "", scanned.odd_texts)
     rows = Query(scanned.source, scanned.schema, (), Order(is_online=False))
-    return with_statistics(with_shapes(found, scanned), rows)
+    with find_engine("duckdb") as engine:
+        return with_statistics(with_shapes(found, scanned), rows, engine)
 
 
 def format_tensor_table(
@@ -204,6 +206,7 @@ def format_tensor_table(
     pivot_column: str | None = None,
     stability_column: str | None = None,
     uri: NamedPeriod = "hour",
+    timezone: str | None = None,
     compression: str = "zstd",
     memory_limit: str | int | None = None,
 ) -> BrewResult:
@@ -218,6 +221,7 @@ def format_tensor_table(
         pivot_column: The same as for `map_date_field`.
         stability_column: The same as for `map_date_field`.
         uri: What the table is split by. Shorter periods than an hour need a recipe.
+        timezone: Time zone of days and weeks. Default: UTC.
         compression: zstd, zstd:3, lz4 or none.
         memory_limit: Bytes that sorting may use, or a size such as "2GB".
 
@@ -231,7 +235,7 @@ def format_tensor_table(
 
     Example:
         >>> converters = infer_converters(table="sorted.parquet", categorical_factors=["user"])
-        >>> format_tensor_table(src_table="sorted.parquet", converters=converters, result_table="clicks")
+        >>> done = format_tensor_table(src_table="sorted.parquet", converters=converters, result_table="sorted_clicks")
     """
     tables = source_table_configs or []
     if src_table is not None and converters is not None:
@@ -242,6 +246,7 @@ def format_tensor_table(
         raise ConfigError(f"format_tensor_table: batch_size must be at least 1, got {batch_size}")
     if uri not in get_args(NamedPeriod):
         raise ConfigError(f"format_tensor_table: uri must be one of {', '.join(get_args(NamedPeriod))}, got {uri!r}")
+    period = Period.parse(uri, timezone)
     Compression.parse(compression)
     if not all(table.converters for table in tables):
         raise ConfigError("format_tensor_table: a table has no converters; make them with infer_converters")
@@ -249,10 +254,9 @@ def format_tensor_table(
     by_key = {f"tables[{number}].table": table for number, table in enumerate(tables)}
 
     def plan(scanned: Mapping[str, ScannedSource]) -> BrewPlan:
-        order = find_order([scanned[key] for key in by_key], pivot_column, stability_column, Period.parse(uri))
-        engine = find_engine("duckdb", memory_limit_bytes)
-        inputs = [open_table(scanned[key], table.converters, order, engine) for key, table in by_key.items()]
-        return BrewPlan(inputs, order, batch_size, compression)
+        order = find_order([scanned[key] for key in by_key], pivot_column, stability_column, period)
+        planned = [plan_table(scanned[key], table.converters, order) for key, table in by_key.items()]
+        return BrewPlan(planned, order, batch_size, compression, next(iter(scanned.values())).num_rows)
 
     sources = {key: table.source for key, table in by_key.items()}
     config = {
@@ -261,12 +265,14 @@ def format_tensor_table(
         "stability_column": stability_column,
         "compression": compression,
         **({} if uri == "hour" else {"uri": uri}),
+        **({} if period.zone is None else {"timezone": period.zone}),
         "tables": [
             {"table": sources[key].name, "converters": {name: _show(each) for name, each in table.converters.items()}}
             for key, table in by_key.items()
         ],
     }
-    return brew_whole(BrewRequest(Path(result_table), config, sources, plan, Progress()))
+    with find_engine("duckdb", memory_limit_bytes) as engine:
+        return brew_whole(BrewRequest(Path(result_table), config, sources, plan, engine))
 
 
 def _show(converter: Converter) -> str:

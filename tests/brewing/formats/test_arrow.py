@@ -6,6 +6,8 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pytest
 
+from samovar.brewing.formats.arrow import ArrowFormat
+from samovar.errors import BadInput
 from samovar.testing.format import FormatContract, Write, read_all
 
 
@@ -37,3 +39,16 @@ def test_a_stream_keeps_narrow_types_and_nulls(tmp_path: Path) -> None:
     ):
         out.write_batch(pa.record_batch({"x": pa.array([1, None], pa.int8())}))
     assert read_all(tmp_path / "rows.arrow") == ({"x": "int8"}, [{"x": 1}, {"x": None}])
+
+
+def test_offsets_that_lead_out_of_a_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.arrow"
+    with pa.ipc.new_file(path, pa.schema([("a", pa.string())])) as file:
+        file.write_batch(pa.record_batch([pa.array(["some text"])], names=["a"]))
+    whole = path.read_bytes()
+    place = whole.rindex((9).to_bytes(4, "little"), 0, whole.rindex(b"some text"))
+    path.write_bytes(whole[:place] + (10**9).to_bytes(4, "little") + whole[place + 4 :])
+    with pytest.raises(pa.ArrowInvalid):  # before a value is touched
+        list(ArrowFormat().read(path, pa.schema([("a", pa.string())])))
+    with pytest.raises(BadInput, match="cannot be read as arrow"):
+        read_all(path)

@@ -139,7 +139,7 @@ def test_an_array_is_split_at_its_objects_wherever_blocks_end(
         ('[{"x": 1}, {"x": 2}', "row 2: the array is never closed; the file may be cut off"),
         ('[{"x": 1}, {"x', "row 1: the array is never closed"),
         ('[{"x": 1}] [{"x": 2}]', "row 1: expected an object"),
-        ('[{"x": 1}] and so on', "more behind the array, b'and so on'"),
+        ('[{"x": 1}] and so on', "more after the array, b'and so on'"),
     ],
 )
 def test_an_array_that_is_damaged_is_refused_with_its_row(tmp_path: Path, text: str, message: str) -> None:
@@ -152,3 +152,10 @@ def test_an_array_may_be_compressed_and_in_another_encoding(tmp_path: Path) -> N
     with pa.output_stream(str(tmp_path / "rows.json.gz"), compression="gzip") as file:
         file.write('[{"word": "£5"}]'.encode("latin-1"))
     assert read_all(tmp_path / "rows.json.gz", encoding="latin-1")[1] == [{"word": "£5"}]
+
+
+def test_a_file_that_begins_with_null_is_refused(tmp_path: Path) -> None:
+    """Arrow's reader ends the process."""
+    (tmp_path / "rows.jsonl").write_text('null\n{"a": 1}\n')
+    with pytest.raises(BadInput, match=r"row 0: expected an object such as .*, got null"):
+        read_all(tmp_path / "rows.jsonl")

@@ -1,6 +1,6 @@
-"""Engines sort the rows of a source: base.py is the seam, then one module per engine. They know no converters, no
-minibatches and no tensor tables."""
+"""Engines bring functions to the files of a source and to its sorted rows: base.py is the seam, then one module per
+engine. They know no converters, no minibatches and no tensor tables."""
 
-from samovar.brewing.engines.base import Engine, Query, find_engine
+from samovar.brewing.engines.base import Engine, LocalEngine, Query, find_engine
 
-__all__ = ["Engine", "Query", "find_engine"]
+__all__ = ["Engine", "LocalEngine", "Query", "find_engine"]

@@ -1,16 +1,26 @@
-"""The seam of brewing engines: an engine sorts the rows of a source. It does not know what becomes of them."""
+"""The seam of brewing engines: an engine brings our functions to the files of a source, and to its rows, sorted and cut
+into parts. It does not know what becomes of them.
+
+map_files   a function of one file:  fingerprint and types, rows per hour, statistics
+map_parts   a function of one part:  join, cut, convert, write
+"""
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from samovar.brewing.arrays import as_numpy, hashable
 from samovar.brewing.clock import Clock
-from samovar.brewing.order import DATE, GRANULAR, Order
+from samovar.brewing.order import DATE, GRANULAR, NO_UNIT, SHUFFLE, Order
+from samovar.brewing.parts import OnRows, Part, PartSplitter
 from samovar.brewing.progress import Progress
 from samovar.brewing.rates import Rate, sum_columns
 from samovar.brewing.row_filter import ALL_ROWS, RowFilter
@@ -19,9 +29,18 @@ from samovar.errors import ConfigError
 from samovar.native import hash_array, hash_integers
 from samovar.seeds import derive
 
+T = TypeVar("T")
+OnRead = Callable[[int], object]
+"""Called with the number of bytes that were read since the last call."""
+FileFunction = Callable[[int, OnRead], T]
+"""A function of a file, by its number in the source. Engines may send it to other processes as a pickle."""
+PartFunction = Callable[[Part, Sequence[Generator[pa.RecordBatch]], OnRows], T]
+"""A function of a part and of its rows, one sorted stream per query. The same holds for it. It may be called twice for
+one part, at the same time too."""
 _ENGINES = {
     "duckdb": "samovar.brewing.engines.duckdb:DuckDBEngine",
     "memory": "samovar.brewing.engines.memory:MemoryEngine",
+    "spark": "samovar.brewing.engines.spark:SparkEngine",
 }
 
 
@@ -41,6 +60,8 @@ class Query:
     """Adds the sums of outcomes, which rows before the clock's range count for too."""
     row_filter: RowFilter = ALL_ROWS
     """Which rows there are at all."""
+    is_sorted: bool = False
+    """Whether the rows have the order and its key already. It is checked when they are joined."""
 
     @property
     def read_columns(self) -> list[str]:
@@ -75,26 +96,140 @@ class Query:
         words = (as_numpy(files).astype(np.uint64) << np.uint64(40)) | as_numpy(rows).astype(np.uint64)
         return pa.array(hash_integers(words, self._derived_seed))
 
+    def with_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Raw rows with the columns of the order's key that are computed: the dates, or the hash to shuffle by."""
+        if self.clock is not None:
+            seconds = self.seconds(rows.column(self.clock.field), rows.column(FILE), rows.column(ROW))
+            rows = rows.append_column(DATE, seconds).append_column(GRANULAR, self.clock.granules(seconds))
+        if SHUFFLE in self.order.key:
+            pivot = self.order.pivot
+            places = self.shuffle_places(rows.column(FILE), rows.column(ROW)) if pivot is None else None
+            rows = rows.append_column(SHUFFLE, places or self.shuffle_pivots(rows.column(pivot)))
+        return rows
+
+    def in_range(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Those of the rows, with their keys, that the clock takes."""
+        if self.clock is None or (self.clock.start is None and self.clock.stop is None):
+            return rows
+        return rows.filter(self.clock.in_range(rows.column(DATE)))
+
     @property
     def _derived_seed(self) -> int:
         assert self.shuffle_seed is not None
         return derive(self.shuffle_seed, "shuffle")
 
 
+@dataclass(frozen=True)
+class CountRows:
+    """Counts the rows in each unit of one file."""
+
+    query: Query
+
+    def __call__(self, file: int, on_read: OnRead) -> Mapping[int, int]:
+        query, counts = self.query, Counter[int]()
+        column = query.order.unit_column
+        assert column is not None
+        needed = [column] if query.is_sorted else [query.clock.field] if query.clock else []
+        if not query.is_sorted and query.order.is_shuffled and query.order.pivot is not None:
+            needed = [query.order.pivot]
+        with closing(query.read(needed, [file])) as batches:
+            for batch in batches:
+                rows = batch if query.is_sorted else query.in_range(query.with_keys(batch))
+                units, sizes = np.unique(query.order.units(rows.column(column)), return_counts=True)
+                counts.update(dict(zip(units.tolist(), sizes.tolist(), strict=True)))
+                on_read(rows.num_rows)
+        return {unit: size for unit, size in counts.items() if unit != NO_UNIT}
+
+
 class Engine(ABC):
+    """Brings functions to files and to parts. Use it as a context manager: it may hold processes or connections."""
+
+    is_remote: ClassVar[bool] = False
+    """Whether the functions run on other machines."""
+
     def __init__(self, memory_limit_bytes: int | None = None, progress: Progress | None = None) -> None:
         self.memory_limit_bytes = memory_limit_bytes
         """What sorting may use. None means the engine's default."""
         self.progress = progress or Progress()
 
     @abstractmethod
+    def map_files(self, source: Source, function: FileFunction[T]) -> Iterator[T]:
+        """What a function returns for each file, in the order of the files."""
+
+    @abstractmethod
+    def map_parts(self, queries: Sequence[Query], parts: Sequence[Part], make_part: PartFunction[T]) -> Generator[T]:
+        """What a function returns for each part, in the order of parts. The parts are all rows of the first query;
+        rows of other queries are cut at the same units."""
+
+    def count_rows(self, query: Query) -> Mapping[int, int]:
+        """The number of rows in each unit of the order."""
+        self.progress.begin("counting rows")
+        total: Counter[int] = Counter()
+        for counts in self.map_files(query.source, CountRows(query)):
+            total.update(counts)
+        return total
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin_writing(self, parts: Sequence[Part]) -> OnRows:
+        """A function that reports written rows. With its first call, writing begins."""
+        known = [part.num_rows for part in parts if part.num_rows is not None]
+        total = sum(known) if len(known) == len(parts) else None
+        has_begun = False
+
+        def report(num_rows: int) -> None:
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                self.progress.begin("writing", total)
+            self.progress.advance(num_rows)
+
+        return report
+
+
+class LocalEngine(Engine):
+    """An engine that sorts in this process."""
+
+    @abstractmethod
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
         """`query.columns` and `query.added_columns` of all rows, by the order's key, then by file and row number."""
 
+    def map_files(self, source: Source, function: FileFunction[T]) -> Iterator[T]:
+        for number in range(len(source.files)):
+            yield function(number, self.progress.advance)
 
-def find_engine(name: str, memory_limit_bytes: int | None = None, progress: Progress | None = None) -> Engine:
+    def map_parts(self, queries: Sequence[Query], parts: Sequence[Part], make_part: PartFunction[T]) -> Generator[T]:
+        report = self.begin_writing(parts)
+        with ExitStack() as stack:
+            splitters = [stack.enter_context(self.split(query)) for query in queries]
+            for part in parts:
+                yield make_part(part, [splitter.read(part) for splitter in splitters], report)
+
+    @contextmanager
+    def split(self, query: Query) -> Iterator[PartSplitter]:
+        """The rows of a query, to be read part by part."""
+        rows = query.read(query.columns) if query.is_sorted or not query.order.key else self.sorted(query)
+        with closing(rows):
+            yield PartSplitter(rows, query.order)
+
+
+def find_engine(
+    name: str,
+    memory_limit_bytes: int | None = None,
+    progress: Progress | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Engine:
+    """An engine by its name, with the options that a recipe gives it."""
     if name not in _ENGINES:
         raise ConfigError(f"no engine {name!r}. Available: {', '.join(_ENGINES)}")
     module, _, attribute = _ENGINES[name].partition(":")
-    engine: Engine = getattr(importlib.import_module(module), attribute)(memory_limit_bytes, progress)
+    engine: Engine = getattr(importlib.import_module(module), attribute)(memory_limit_bytes, progress, **options)
     return engine

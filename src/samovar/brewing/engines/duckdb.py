@@ -19,21 +19,25 @@ from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BIGINT, UBIGINT
 
 from samovar.brewing.arrays import conform
-from samovar.brewing.engines.base import Engine, Query
+from samovar.brewing.engines.base import LocalEngine, PartFunction, Query, T
+from samovar.brewing.engines.processes import PartProcesses, as_message, spool
 from samovar.brewing.formats.base import ROWS_PER_BATCH
 from samovar.brewing.order import DATE, GRANULAR, SHUFFLE
+from samovar.brewing.parts import Part
 from samovar.brewing.progress import Progress
 from samovar.brewing.rates import sum_columns, to_integers
 from samovar.brewing.sources import FILE, ROW, SourceFile
+from samovar.config.places import Url
 from samovar.errors import BadInput, SamovarError, StoreError
 
 DEFAULT_MEMORY_LIMIT_BYTES = 2 * 10**9
 _BYTES_PER_THREAD = 256 * 10**6
+_BYTES_PER_PROCESS = 256 * 10**6
 _OWN_COLUMNS = ("filename", "file_index", "file_row_number")
 _LOOKS_LIKE_GLOB = re.compile(r"[*?\[\]{}]")
 
 
-class DuckDBEngine(Engine):
+class DuckDBEngine(LocalEngine):
     def __init__(
         self,
         memory_limit_bytes: int | None = None,
@@ -44,9 +48,6 @@ class DuckDBEngine(Engine):
         self._temp_folder = temp_folder
 
     def sorted(self, query: Query) -> Generator[pa.RecordBatch]:
-        if not query.order.key:  # the files' own order needs no sort
-            yield from query.read(query.columns)
-            return
         with ExitStack() as stack:
             spill = stack.enter_context(tempfile.TemporaryDirectory(prefix="samovar-brew-", dir=self._temp_folder))
             connection = self._connect(spill)
@@ -62,10 +63,32 @@ class DuckDBEngine(Engine):
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise session.explain(error) from error
 
-    def _connect(self, spill: str) -> duckdb.DuckDBPyConnection:
+    def map_parts(self, queries: Sequence[Query], parts: Sequence[Part], make_part: PartFunction[T]) -> Generator[T]:
+        """DuckDB sorts all rows once, here and on all cores. The parts are made in processes of their own, which wait
+        for their rows in temporary files."""
+        num_processes = min(len(parts), self._num_shares(_BYTES_PER_PROCESS))
+        message = as_message(make_part) if num_processes > 1 else None
+        if message is None:
+            yield from super().map_parts(queries, parts, make_part)
+            return
+        report = self.begin_writing(parts)
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="samovar-brew-", dir=self._temp_folder))
+            processes: PartProcesses[T] = stack.enter_context(PartProcesses(num_processes, message, report))
+            splitters = [stack.enter_context(self.split(query)) for query in queries]
+            yield from processes.map(
+                (part, [spool(each.read(part), f"{folder}/{part.number}.{n}") for n, each in enumerate(splitters)])
+                for part in parts
+            )
+
+    def _num_shares(self, size_bytes: int) -> int:
+        """How many cores can work, if each takes that much of the memory limit."""
         assert self.memory_limit_bytes is not None
+        return max(1, min(os.cpu_count() or 1, self.memory_limit_bytes // size_bytes))
+
+    def _connect(self, spill: str) -> duckdb.DuckDBPyConnection:
         # Each thread holds buffers of its own, which would use up a small limit.
-        threads = max(1, min(os.cpu_count() or 1, self.memory_limit_bytes // _BYTES_PER_THREAD))
+        threads = self._num_shares(_BYTES_PER_THREAD)
         connection = duckdb.connect(
             config={
                 "memory_limit": f"{self.memory_limit_bytes}B",
@@ -246,7 +269,7 @@ def _output_schema(query: Query, found: pa.Schema) -> pa.Schema:
 def _can_read(file: SourceFile) -> bool:
     """Whether DuckDB itself reads the file correctly: not if its path looks like a glob, or if DuckDB cannot
     distinguish its columns from each other or from DuckDB's own."""
-    if file.format.name != "parquet" or _LOOKS_LIKE_GLOB.search(str(file.path)):
+    if file.format.name != "parquet" or isinstance(file.path, Url) or _LOOKS_LIKE_GLOB.search(str(file.path)):
         return False
     names = [name.lower() for name in [*parquet.read_schema(file.path).names, *_OWN_COLUMNS]]
     return len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""The seam of raw file formats. A format scans one file for its columns and reads its rows; it knows no other files.
+"""The interface of raw file formats. A format scans one file for its columns and reads its rows; it knows no others.
 
 A format is one file that says all about itself: there are no sidecars (a schema, an index or a header beside it). What
 a result depends on is the fingerprint of that one file, and a file beside it could change unnoticed.
@@ -13,15 +13,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from samovar.brewing.formats.column_types import ColumnTypes
+from samovar.config.places import Place, Url
 from samovar.errors import BadInput, UnknownColumn
 from samovar.native import Hasher
+from samovar.store import open_file, size_of
 
+# The class of each suffix.
 FORMATS = {
     ".parquet": "samovar.brewing.formats.parquet:ParquetFormat",
     ".pq": "samovar.brewing.formats.parquet:ParquetFormat",
@@ -55,9 +57,9 @@ class FileScan:
 class HashedFile:
     """A file that is hashed while it is read in order, so that its fingerprint needs no pass of its own."""
 
-    def __init__(self, path: Path, on_read: Callable[[int], object] = lambda num_bytes: None) -> None:
+    def __init__(self, path: Place, on_read: Callable[[int], object] = lambda num_bytes: None) -> None:
         self.path = path
-        self._file = path.open("rb")
+        self._file = open_file(path)
         self._hasher = Hasher()
         self._on_read = on_read
 
@@ -77,7 +79,7 @@ class HashedFile:
         """Name, size and XXH64 of the content: the same wherever the file is. Reads the bytes not read so far."""
         while self.read(_PIECE_BYTES):
             pass
-        size_bytes = self.path.stat().st_size
+        size_bytes = size_of(self.path)
         return {"name": self.path.name, "size_bytes": size_bytes, "xxh64": f"{self._hasher.digest():016x}"}
 
     def close(self) -> None:
@@ -89,10 +91,16 @@ class HashedFile:
 
 
 class Format(ABC):
-    """How one kind of file is read."""
+    """How one kind of file is read. Subclass it, and test it with `samovar.testing.format.FormatContract`.
+
+    A format gets no options but the encoding. One that needs another gets it as the encoding gets there: from a key of
+    the recipe, through `find_format`. Strings may contain line breaks. Errors in `UNREADABLE` that `scan` and `read`
+    raise become one sentence for the user, with the file and `name`; raise `BadInput` for anything else that is wrong
+    with a file.
+    """
 
     name: ClassVar[str]
-    """For messages."""
+    """For messages: one word."""
     is_text: ClassVar[bool] = False
     """Text files may be compressed, and have an encoding."""
 
@@ -106,25 +114,26 @@ class Format(ABC):
         None means that the file has no lines and says nothing about its columns."""
 
     @abstractmethod
-    def read(self, path: Path, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
-        """All rows in order, with at least the columns of `schema`, in any layout that casts to its types."""
+    def read(self, path: Place, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+        """All rows in order, with at least the columns of `schema`, in any layout that casts to its types. In a column
+        that `has_words` marks, the words for missing values are null (see `without_words`)."""
 
 
 def check_encoding(name: str) -> str:
-    """The name of an encoding of texts.
+    """The name of a text encoding.
 
     Raises:
         ValueError: There is no such encoding.
     """
     try:
-        b"".decode(name)  # refuses those that do not encode texts, such as base64
+        b"".decode(name)  # refuses those that do not encode text, such as base64
         codecs.getincrementaldecoder(name)
     except (LookupError, ValueError):
         raise ValueError(f"unknown encoding {name!r}. Use a name such as latin-1, cp1252 or utf-16") from None
     return name
 
 
-def find_format(path: Path, encoding: str = UTF8) -> Format:
+def find_format(path: Place, encoding: str = UTF8) -> Format:
     """The format that a file's suffix names."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     is_compressed = bool(suffixes) and suffixes[-1] in CODECS
@@ -145,14 +154,17 @@ def _load_format(address: str, encoding: str) -> Format:
     return found
 
 
-def open_text(path: Path, encoding: str, file: HashedFile | None = None) -> pa.NativeFile:
+def open_utf8(path: Place, encoding: str, file: HashedFile | None = None) -> pa.NativeFile:
     """The decompressed bytes of a text file in UTF-8, read through `file` if it is given."""
-    raw = str(path) if file is None else pa.PythonFile(file, mode="r")
+    if file is None and not isinstance(path, Url):
+        raw: Any = str(path)
+    else:
+        raw = pa.PythonFile(open_file(path) if file is None else file, mode="r")
     stream = pa.input_stream(raw, compression=CODECS.get(path.suffix.lower()))
     return stream if encoding == UTF8 else pa.transcoding_input_stream(stream, encoding, UTF8)
 
 
-def require_columns(path: Path, schema: pa.Schema, names: Sequence[str]) -> None:
+def require_columns(path: Place, schema: pa.Schema, names: Sequence[str]) -> None:
     for name in schema.names:
         if name not in names:
             raise UnknownColumn(f"{path}: no column {name!r}. Available: {', '.join(names)}")

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from samovar.brewing.arrays import depth_of, is_list, leaf_of, plain_type
+from samovar.config.places import Place
 from samovar.errors import BadInput
 
 Leaf = Literal["null", "uint63", "int64", "uint64", "double", "bool", "string", "struct"]
@@ -45,20 +45,24 @@ class ColumnTypes:
         """`text_columns` and `known_types` are those of `Source`."""
         self._text_columns = text_columns
         self._known_types = known_types or {}
-        self._declared: dict[str, tuple[pa.DataType, Path]] = {}
-        self._learned: dict[str, tuple[LearnedType, Path]] = {}
+        self._declared: dict[str, tuple[pa.DataType, Place]] = {}
+        self._learned: dict[str, tuple[LearnedType, Place]] = {}
+        self._typed: set[str] = set()
+        """Columns that `learn_typed` was called for."""
         self._have_words: set[str] = set()
-        self._num_seen: Counter[tuple[str, Path]] = Counter()
+        self._num_seen: Counter[tuple[str, Place]] = Counter()
+        self._first_texts: dict[str, str] = {}
+        """Where a column of texts has its first one, and which."""
         self.odd_texts: dict[str, str] = {}
         """Where a column of numbers has its first text, and which."""
 
-    def declare(self, schema: pa.Schema, path: Path) -> None:
+    def declare(self, schema: pa.Schema, path: Place) -> None:
         """Add the columns of a file that stores their types."""
         for field in schema:
             before, where = self._declared.get(field.name, (pa.null(), path))
             self._declared[field.name] = (_widest(before, plain_type(field.type), field.name, where, path), path)
 
-    def learn_texts(self, name: str, texts: pa.Array, path: Path) -> LearnedType:
+    def learn_texts(self, name: str, texts: pa.Array, path: Place) -> LearnedType:
         """Add values whose type is to be guessed, as in CSV. Values that have no type in common stay texts."""
         initial = LearnedType("string") if name in self._text_columns else self._initial(name)
         before, where = self._learned.get(name, (initial, path))
@@ -68,28 +72,56 @@ class ColumnTypes:
             found = infer_texts(others, before)
             if found.leaf != "string":
                 self._have_words.add(name)
-            elif before.leaf != "null" or not _is_text(others.drop_null()[:1]):
-                self._note_odd_text(name, others, path)
+            else:
+                is_odd = before.leaf != "null" or not _is_text(others.drop_null()[:1])
+                self._note_text(name, others, path, self.odd_texts if is_odd else self._first_texts)
         self._num_seen[name, path] += len(texts)
         after = before.union(found) or LearnedType("string")
         self._learned[name] = (after, where)
         return after
 
-    def _note_odd_text(self, name: str, texts: pa.Array, path: Path) -> None:
-        for row, text in enumerate(texts.to_pylist()):
-            if text is not None and _is_text(pa.array([text])):
-                self.odd_texts[name] = f"{path} row {self._num_seen[name, path] + row} has {text!r}"
+    def _note_text(self, name: str, texts: pa.Array, path: Place, notes: dict[str, str]) -> None:
+        for row, text in enumerate(texts):
+            if text.is_valid and _is_text(pa.array([text.as_py()])):
+                notes[name] = f"{path} row {self._num_seen[name, path] + row} has {text.as_py()!r}"
                 return
 
-    def learn_typed(self, name: str, found: LearnedType, path: Path) -> None:
+    def learn_typed(self, name: str, found: LearnedType, path: Place) -> None:
         """Add values that say themselves whether they are texts or numbers, as in JSON."""
         before, where = self._learned.get(name, (self._initial(name), path))
         after = before.union(found)
         if after is None:
             if where != path:
-                raise BadInput(f"column {name!r} is {before.type} in {where} and {found.type} in {path}")
-            raise BadInput(f"{path}: column {name!r} is {before.type} in some rows and {found.type} in others")
+                raise BadInput(
+                    f"column {name!r} is {before.type} in {where} and {found.type} in {path}. Convert one of them"
+                )
+            raise BadInput(
+                f"{path}: column {name!r} is {before.type} in some rows and {found.type} in others. Convert them to "
+                "one type"
+            )
         self._learned[name] = (after, where)
+        self._typed.add(name)
+
+    def add(self, other: ColumnTypes) -> None:
+        """Add what was learned from the files that come next."""
+        for name, (kind, path) in other._declared.items():
+            self.declare(pa.schema([(name, kind)]), path)
+        for name, (found, path) in other._learned.items():
+            if name in other._typed:
+                self.learn_typed(name, found, path)
+            else:
+                self._add_texts(name, found, path, other)
+
+    def _add_texts(self, name: str, found: LearnedType, path: Place, other: ColumnTypes) -> None:
+        before, where = self._learned.get(name, (self._initial(name), path))
+        if before.leaf != "string":
+            if name in other._have_words:
+                self._have_words.add(name)
+            notes = other.odd_texts if before.leaf == "null" else {**other._first_texts, **other.odd_texts}
+            if name in notes:
+                self.odd_texts[name] = notes[name]
+        self._first_texts |= {name: text for name, text in other._first_texts.items() if name not in self._first_texts}
+        self._learned[name] = (before.union(found) or LearnedType("string"), where)
 
     def decide(self, name: str) -> pa.DataType:
         """The type that holds the values of all files."""
@@ -225,7 +257,7 @@ def _is_boolean(texts: pa.Array) -> bool:
     return bool(pc.all(pc.is_in(texts.drop_null(), value_set=words)).as_py())
 
 
-def _widest(left: pa.DataType, right: pa.DataType, name: str, left_path: Path, right_path: Path) -> Any:
+def _widest(left: pa.DataType, right: pa.DataType, name: str, left_path: Place, right_path: Place) -> Any:
     """A type that holds the values of both exactly."""
     if left == right or types.is_null(right):
         return left

@@ -6,7 +6,6 @@ of all rows up to the next quote; the scan reports both.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,9 @@ from pyarrow import csv
 from pyarrow import types as arrow_types
 
 from samovar.brewing.arrays import as_numpy
-from samovar.brewing.formats.base import FileScan, Format, HashedFile, open_text, require_columns
+from samovar.brewing.formats.base import FileScan, Format, HashedFile, open_utf8, require_columns
 from samovar.brewing.formats.column_types import FALSE_WORDS, TRUE_WORDS, ColumnTypes, has_words, without_words
+from samovar.config.places import Place
 from samovar.errors import BadInput
 
 _BLOCK_BYTES = 8 << 20
@@ -44,7 +44,7 @@ class CsvFormat(Format):
         self._refuse_open_quote(path, breaks.num_rows, None if last is None else last.as_py())
         return FileScan(names, breaks.num_rows, breaks.notes(path))
 
-    def read(self, path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, path: Place, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         require_columns(path, schema, self._read_names(path))
         # Arrow reads no column of type null; any other type will do for an empty one.
         as_texts = {field.name for field in schema if arrow_types.is_null(field.type) or has_words(field)}
@@ -54,7 +54,7 @@ class CsvFormat(Format):
         return iter(batches) if not marked else (_parse_marked(batch, marked) for batch in batches)
 
     def _open(
-        self, path: Path, kinds: dict[str, pa.DataType], file: HashedFile | None = None
+        self, path: Place, kinds: dict[str, pa.DataType], file: HashedFile | None = None
     ) -> csv.CSVStreamingReader:
         convert = csv.ConvertOptions(
             column_types=kinds,
@@ -66,23 +66,23 @@ class CsvFormat(Format):
             false_values=list(FALSE_WORDS),
         )
         return csv.open_csv(
-            open_text(path, self.encoding, file),
+            open_utf8(path, self.encoding, file),
             csv.ReadOptions(block_size=_BLOCK_BYTES),
             csv.ParseOptions(delimiter=self._find_delimiter(path), newlines_in_values=True),
             convert,
         )
 
-    def _read_names(self, path: Path) -> list[str]:
+    def _read_names(self, path: Place) -> list[str]:
         parse = csv.ParseOptions(delimiter=self._find_delimiter(path))
-        return list(csv.open_csv(open_text(path, self.encoding), parse_options=parse).schema.names)
+        return list(csv.open_csv(open_utf8(path, self.encoding), parse_options=parse).schema.names)
 
-    def _find_delimiter(self, path: Path) -> str:
+    def _find_delimiter(self, path: Place) -> str:
         """The delimiter that is most frequent in the header line."""
-        with open_text(path, self.encoding) as stream:
+        with open_utf8(path, self.encoding) as stream:
             header = stream.read(_HEADER_BYTES).split(b"\n")[0]
         return max(_DELIMITERS, key=lambda delimiter: header.count(delimiter.encode()))
 
-    def _refuse_open_quote(self, path: Path, num_rows: int, last: str | None) -> None:
+    def _refuse_open_quote(self, path: Place, num_rows: int, last: str | None) -> None:
         """`last` is the last value of the file. If its quote is not closed, it reaches to the very last byte."""
         num_lines = 0 if last is None else last.strip().count("\n")
         if last is None or num_lines == 0:
@@ -91,13 +91,13 @@ class CsvFormat(Format):
         if self._read_end(path, len(raw)) == raw:
             raise BadInput(
                 f"{path}: row {num_rows - 1} opens a quote that is never closed, so its last value contains "
-                f"{num_lines} more lines"
+                f"{num_lines} more lines. Close the quote, or write two quotes for one inside a value"
             )
 
-    def _read_end(self, path: Path, num_bytes: int) -> bytes:
+    def _read_end(self, path: Place, num_bytes: int) -> bytes:
         """The last bytes of the text. A compressed file must be read from its start to get there."""
         end = b""
-        with open_text(path, self.encoding) as stream:
+        with open_utf8(path, self.encoding) as stream:
             if stream.seekable():
                 stream.seek(max(0, stream.size() - num_bytes))
             while piece := stream.read(max(_PIECE_BYTES, num_bytes)):
@@ -131,7 +131,7 @@ class _LineBreaks:
         if counts.max(initial=0) > self.most_breaks:
             self.most_breaks, self.longest = int(counts.max()), (self.num_rows + int(counts.argmax()), column)
 
-    def notes(self, path: Path) -> list[str]:
+    def notes(self, path: Place) -> list[str]:
         if self.num_values == 0:
             return []
         row, column = self.longest

@@ -4,17 +4,18 @@ import codecs
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import json
 from pyarrow import types as arrow_types
 
-from samovar.brewing.formats.base import FileScan, Format, HashedFile, open_text
+from samovar.brewing.formats.base import FileScan, Format, HashedFile, open_utf8
 from samovar.brewing.formats.column_types import ColumnTypes, infer_json
+from samovar.config.places import Place
 from samovar.errors import BadInput
 
 _BLOCK_BYTES = 8 << 20
+_START_BYTES = 1 << 16
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
 """A string, a bracket, or a quote whose string is not closed yet."""
 
@@ -26,8 +27,9 @@ class JsonFormat(Format):
     def scan(self, file: HashedFile, types: ColumnTypes) -> FileScan | None:
         names: dict[str, None] = {}
         num_rows, has_lines = 0, False
-        for block in _blocks(file.path, open_text(file.path, self.encoding, file)):
+        for block in _blocks(file.path, open_utf8(file.path, self.encoding, file)):
             str(block, "utf-8")  # Arrow's reader takes any bytes
+            _refuse_null(block, file.path, num_rows)
             rows = json.read_json(pa.BufferReader(block), _one_block(block))
             for name in rows.schema.names:
                 types.learn_typed(name, infer_json(rows.column(name), partial(_parses_as, block, name)), file.path)
@@ -35,12 +37,12 @@ class JsonFormat(Format):
             num_rows, has_lines = num_rows + rows.num_rows, True
         return FileScan(list(names), num_rows) if has_lines else None
 
-    def read(self, path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for block in _blocks(path, open_text(path, self.encoding)):
+    def read(self, path: Place, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for block in _blocks(path, open_utf8(path, self.encoding)):
             yield from _parse(block, schema).to_batches()
 
 
-def _blocks(path: Path, stream: pa.NativeFile) -> Iterator[pa.Buffer]:
+def _blocks(path: Place, stream: pa.NativeFile) -> Iterator[pa.Buffer]:
     """Whole lines, some megabytes at a time, without blocks that are blank. The objects of an array become lines."""
     with stream:
         start = b""
@@ -78,7 +80,7 @@ class _LineSplitter:
 class _ArraySplitter:
     """Finds where the objects of an array begin and end, without parsing them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self._path = path
         self._rest = b""
         self._scanned = 0
@@ -122,17 +124,30 @@ class _ArraySplitter:
             between = between.removeprefix(b",").strip()
         expected = b"[" if self._depth == 0 else b"{]"
         if between or self._is_closed or mark not in expected:
-            raise BadInput(f"{self._path} row {self._num_objects}: expected an object, as in [{{...}}, {{...}}]")
+            raise BadInput(
+                f"{self._path} row {self._num_objects}: expected an object with a comma before the next, as in "
+                "[{...}, {...}]. Correct the file"
+            )
 
     def finish(self) -> bytes:
         if not self._is_closed:
             raise BadInput(f"{self._path} row {self._num_objects}: the array is never closed; the file may be cut off")
         if self._rest.strip():
-            raise BadInput(f"{self._path}: there is more behind the array, {self._rest.strip()[:20]!r}")
+            raise BadInput(
+                f"{self._path}: there is more after the array, {self._rest.strip()[:20]!r}. Remove it, or write one "
+                "object per line"
+            )
         return b""
 
 
 _BLANKS = bytes.maketrans(b"\r\n", b"  ")
+
+
+def _refuse_null(block: pa.Buffer, path: Place, num_rows: int) -> None:
+    """Arrow's reader crashes on a block that begins with null."""
+    start = bytes(memoryview(block)[:_START_BYTES]).lstrip()
+    if start.startswith(b"null"):
+        raise BadInput(f"{path} row {num_rows}: expected an object such as {{…}}, got null")
 
 
 def _parse(block: pa.Buffer, schema: pa.Schema) -> pa.Table:
