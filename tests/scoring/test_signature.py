@@ -144,12 +144,12 @@ def test_load_scores_raw_rows_with_the_bits_of_predict(model: Model, folder: Pat
 def test_rows_that_the_table_would_not_have_are_scored_or_named(model: Model) -> None:
     frame = make_frame(3)
     assert np.isfinite(model.predict(frame.assign(ad="never seen", user=2**40, price=-1e30, size=1e30))).all()
-    with pytest.raises(BadInput, match="row 1: column 'age' is missing, but it must not be"):
+    with pytest.raises(BadInput, match="row 1: column 'age' has no value, and the recipe says missing: error"):
         model.predict(frame.assign(age=[20.0, None, 30.0]))
-    with pytest.raises(BadInput, match="row 2: column 'when' is missing, but it is a time that the model reads"):
+    with pytest.raises(BadInput, match="row 2: column 'when' has no value, but the model reads this time"):
         model.predict(frame.assign(when=[frame["when"][0], frame["when"][1], None]))
     with pytest.raises(
-        BadInput, match=r"row 0: time_field: column 'when' has the text '31/12/2016', which is not of the"
+        BadInput, match=r"row 0: time_field: column 'when' has the text '31/12/2016', which does not match"
     ):
         model.predict(frame.assign(when="31/12/2016"))
     with pytest.raises(BadInput, match=r"row 0: column 'price': expected numbers, got 'cheap'"):
@@ -176,7 +176,7 @@ def test_a_table_with_scales_of_its_own_is_refused_and_one_with_the_models_is_no
     expected = predictions(folder)
     assert np.array_equal(found["prediction"], expected.loc[found["hit"]])
     columns = {"size": {"number": {"scale": "standard"}}}
-    with pytest.raises(BadInput, match=r"statistics: .*table has no standard of column 'size'"):
+    with pytest.raises(BadInput, match=r"statistics: .*table has learned nothing for column 'size'"):
         samovar.brew(later, folder / "none", columns=columns, statistics=str(folder / "table"), progress=False)
 
 

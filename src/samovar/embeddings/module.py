@@ -4,8 +4,8 @@ native/ does it. Knows no tables on disk and no runs.
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from samovar.config.values import nearest
+from samovar.config.values import suggest
+from samovar.embeddings.columns import join_columns
 from samovar.embeddings.reference import make_weights, seed_of_table
 from samovar.embeddings.state import load_tables, tables_state
 from samovar.embeddings.vectors import as_ids, check_unique, check_vectors
@@ -25,13 +26,20 @@ from samovar.tables import Bag
 MAX_DIM = 512
 
 
-@dataclass(frozen=True)
-class Counters:
-    """Counters of one hash table. `rows` and the bytes are current values; the others only grow."""
+class Counters(NamedTuple):  # logs make one per table and URI; a dataclass takes five times as long
+    """Counters of one hash table. `rows` and the bytes are current values; the others only grow.
+
+    Example:
+        >>> tables = HashEmbedding({"user": 4})
+        >>> output = tables({"user": Bag(torch.tensor([7, 8, 7]), torch.tensor([2, 1], dtype=torch.int32))})
+        >>> tables.counters()["user"].rows
+        2
+    """
 
     rows: int
     """Embedding rows in memory, including expired ones."""
     inserted: int
+    """New ids."""
     reset: int
     """Rows found expired in training and restarted. `inserted + reset` does not depend on sweeps."""
     freed: int
@@ -43,6 +51,7 @@ class Counters:
     index_bytes: int
     """Ids, row numbers and stamps."""
     row_bytes: int
+    """Of the memory for rows."""
 
     @property
     def bytes(self) -> int:
@@ -144,8 +153,28 @@ class HashEmbedding(nn.Module):
         """The names of the tables that `freeze` was called for."""
         return [name for name, number in self._tables.items() if number in self._frozen]
 
+    @property
+    def tables_of_features(self) -> dict[str, str]:
+        """The table that each feature is looked up in."""
+        shared = dict(self._arguments[2] or {})
+        return {name: shared.get(name, name) for name in self._features}
+
+    @property
+    def mean_features(self) -> list[str]:
+        """The features whose bags are averaged; those of the others are added up."""
+        pooling = self._arguments[1]
+        return [
+            name
+            for name in self._features
+            if _is_mean(name, pooling if isinstance(pooling, str) else pooling.get(name, "sum"))
+        ]
+
     def dim_of(self, table: str) -> int:
-        """The length of a table's embedding rows."""
+        """The length of a table's embedding rows.
+
+        Args:
+            table: Its name.
+        """
         return self._core.dim(self._number(table))
 
     def forward(self, inputs: Mapping[str, Bag]) -> dict[str, torch.Tensor]:
@@ -175,14 +204,18 @@ class HashEmbedding(nn.Module):
                 f"concat: all bags must have one shape, got {shapes or 'no bags'}. Call the module instead, and join "
                 "its outputs"
             )
-        tail = _join(real, shape)
+        tail = join_columns(real, shape)
         if self.training and torch.is_grad_enabled():
             output: torch.Tensor = _PoolColumns.apply(self.anchor, self, given, shape, tail)  # type: ignore[no-untyped-call]  # torch's
             return output
         return self._look_up_columns(given, shape, tail, is_training=False)[0]
 
     def prefetch(self, inputs: Mapping[str, Bag]) -> None:
-        """Bring what the next lookup of these bags reads into the cache. Changes nothing; any thread may call it."""
+        """Bring what the next lookup of these bags reads into the cache. Changes nothing; any thread may call it.
+
+        Args:
+            inputs: A bag for each feature.
+        """
         self._core.prefetch(self._read(inputs))
 
     def advance_clock(self) -> None:
@@ -190,7 +223,11 @@ class HashEmbedding(nn.Module):
         self.clock += 1
 
     def sweep(self, shard: int | None = None) -> int:
-        """Free the expired rows of all shards, or of one; return their number."""
+        """Free the expired rows of all shards, or of one; return their number.
+
+        Args:
+            shard: The number of the only shard to sweep. Default: all.
+        """
         return self._core.sweep(self.clock, shard)
 
     def counters(self) -> dict[str, Counters]:
@@ -202,17 +239,32 @@ class HashEmbedding(nn.Module):
         return dict(zip(self._tables, self._core.count_live(self.clock), strict=True))
 
     def count_ages(self, table: str, num_ages: int) -> NDArray[np.uint64]:
-        """The number of rows last used 0, 1, 2… ticks ago; the last count includes all older ones."""
+        """The number of rows last used 0, 1, 2… ticks ago; the last count includes all older ones.
+
+        Args:
+            table: Its name.
+            num_ages: The length of the result.
+        """
         return self._core.count_ages(self._number(table), self.clock, num_ages)
 
     def get(
         self, table: str, ids: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.bool_]]:
-        """Rows [weights | optimizer state], stamps, and whether each id exists. Changes nothing."""
+        """Rows [weights | optimizer state], stamps, and whether each id exists. Changes nothing.
+
+        Args:
+            table: Its name.
+            ids: N ids.
+        """
         return self._core.get(self._number(table), ids)
 
     def weights_of(self, table: str, ids: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """The weights [N, dim] of ids as a frozen model sees them: zeros for a missing or expired id."""
+        """The weights [N, dim] of ids as a frozen model sees them: zeros for a missing or expired id.
+
+        Args:
+            table: Its name.
+            ids: N ids.
+        """
         rows, stamps, is_known = self.get(table, ids)
         ttl = self._core.ttl(self._number(table))
         if ttl is not None:
@@ -220,7 +272,12 @@ class HashEmbedding(nn.Module):
         return np.where(is_known[:, None], rows[:, : self._dims[table]], np.float32(0))
 
     def initial_weights(self, table: str, ids: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """The weights [N, dim] that ids start from when training first sees them."""
+        """The weights [N, dim] that ids start from when training first sees them.
+
+        Args:
+            table: Its name.
+            ids: N ids.
+        """
         _, _, _, seed, init_scale = self._arguments
         return make_weights(ids, self.dim_of(table), seed_of_table(seed, table), init_scale)
 
@@ -250,6 +307,22 @@ class HashEmbedding(nn.Module):
         given = check_vectors(vectors, len(found), self._dims[table], where)
         self._core.set_weights(number, found, given, self.clock)
 
+    def put_rows(
+        self, table: str, ids: NDArray[np.uint64], stamps: NDArray[np.uint32], weights: NDArray[np.float32]
+    ) -> None:
+        """Give ids the weights and the clocks of their last use that training gave them elsewhere.
+
+        Args:
+            table: The name of a table.
+            ids: Each once.
+            stamps: [N], the clock of each id's last use.
+            weights: [N, dim].
+        """
+        number = self._number(table)
+        for stamp in np.unique(stamps).tolist():
+            chosen = stamps == stamp
+            self._core.set_weights(number, ids[chosen], np.ascontiguousarray(weights[chosen]), stamp)
+
     def freeze(self, *tables: str) -> None:
         """Make training read these tables as evaluation does: nothing is inserted, updated or stamped, an unknown id is
         zeros, and no row expires. It lasts as long as this object.
@@ -267,7 +340,12 @@ class HashEmbedding(nn.Module):
     # For the optimizers.
 
     def set_optimizer(self, kind: str, ttl: int | None) -> None:
-        """Make room for an optimizer's state in every row. Existing rows keep their weights."""
+        """Make room for an optimizer's state in every row. Existing rows keep their weights.
+
+        Args:
+            kind: Its name in the native core, such as "adagrad".
+            ttl: Ticks without use after which a row expires. None: never.
+        """
         for number in self._tables.values():
             self._core.set_optimizer(number, kind, ttl)
         self._optimizer = (kind, ttl)
@@ -275,12 +353,21 @@ class HashEmbedding(nn.Module):
 
     def begin_slice(self, weight: float) -> None:
         """What follows belongs to the next slice of the step. Its loss is multiplied by `weight`; the step divides by
-        the sum of the weights. Gradients are added up within each slice, and these sums by a fixed tree."""
+        the sum of the weights. Gradients are added up within each slice, and these sums by a fixed tree.
+
+        Args:
+            weight: What the loss of the slice is multiplied by.
+        """
         self._slice_weights.append(weight)
 
     def apply_gradients(self, step: RowStep, *, is_mean: bool = False) -> None:
         """One optimizer step on all rows that got a gradient since the last step. The gradient of a mean loss is
-        multiplied by the number of examples: the largest of the lookups of a slice, added up over slices."""
+        multiplied by the number of examples: the largest of the lookups of a slice, added up over slices.
+
+        Args:
+            step: The update of one row, with its rates.
+            is_mean: Whether the loss is a mean over examples.
+        """
         pending, total_weight = self._pending, sum(self._slice_weights) or 1.0
         self._pending, self._slice_weights = [], []
         if not pending:
@@ -376,29 +463,6 @@ class HashEmbedding(nn.Module):
         return output if self._place.is_cpu else output.to(self._place.device, non_blocking=True)
 
 
-def _join(real: Sequence[torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor | None:
-    """The real columns side by side; None if there are none."""
-    if isinstance(real, torch.Tensor):
-        raise BadInput(f"concat: real must be a list of tensors, got a tensor of shape {list(real.shape)}")
-    for number, values in enumerate(real):
-        if not isinstance(values, torch.Tensor):
-            raise BadInput(f"concat: real[{number}] must be a tensor, got {type(values).__name__}")
-        if values.shape[: len(shape)] != shape or values.dim() > len(shape) + 1:
-            raise BadInput(
-                f"concat: real[{number}] must have the shape of the bags, {list(shape)}, or one dimension more, got "
-                f"{list(values.shape)}"
-            )
-        if values.requires_grad and torch.is_grad_enabled():
-            raise BadInput(
-                f"concat: real[{number}] needs a gradient, and concat gives it none. Join it with torch.cat instead"
-            )
-    if not real:
-        return None
-    if all(values.dim() == len(shape) for values in real):
-        return torch.stack(tuple(real), -1)
-    return torch.cat([values if values.dim() > len(shape) else values.unsqueeze(-1) for values in real], -1)
-
-
 def _floats(*shape: int, pinned: bool = False) -> torch.Tensor:
     """A tensor for C++ to write, whatever torch's default dtype and device are."""
     return torch.empty(*shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
@@ -477,6 +541,4 @@ def _check_names(argument: str, names: Iterable[str], features: Mapping[str, int
 
 
 def _unknown(noun: str, name: str, known: Iterable[str]) -> str:
-    guess = nearest(name, known)
-    hint = f"Did you mean {guess!r}? " if guess else ""
-    return f"HashEmbedding: no {noun} {name!r}. {hint}Available: {', '.join(known)}"
+    return f"HashEmbedding: no {noun} {name!r}{suggest(name, known)}"

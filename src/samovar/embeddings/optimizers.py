@@ -32,6 +32,11 @@ class HashOptimizer(torch.optim.Optimizer):
 
     Raises:
         BadInput: An argument is out of range.
+
+    Example:
+        >>> optimizer = HashSGD(HashEmbedding({"user": 4}), lr=0.1)
+        >>> isinstance(optimizer, HashOptimizer)
+        True
     """
 
     kind: ClassVar[str]
@@ -97,7 +102,11 @@ class HashOptimizer(torch.optim.Optimizer):
         return loss
 
     def begin_slice(self, weight: float) -> None:
-        """What follows belongs to the next slice of the step: see `HashEmbedding.begin_slice`."""
+        """What follows belongs to the next slice of the step: see `HashEmbedding.begin_slice`.
+
+        Args:
+            weight: What the loss of the slice is multiplied by.
+        """
         for table in self.embeddings:
             table.begin_slice(weight)
 

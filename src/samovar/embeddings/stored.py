@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from samovar.config.places import PathLike
 from samovar.config.records import Count, as_corrupt, check_record
 from samovar.config.values import suggest
 from samovar.embeddings.vectors import Ids, Vectors, as_ids, write_vectors
@@ -30,6 +31,11 @@ class StoredTable:
         name: Of the table.
         clock: How often time was counted.
         state: The arrays of its rows, and its settings.
+
+    Example:
+        >>> from samovar.embeddings import stored_tables
+        >>> print(*(table.name for table in stored_tables("models/hashed")))
+        user
     """
 
     place: str
@@ -145,7 +151,7 @@ class StoredTable:
         return dict(sorted(counts.items()))
 
 
-def stored_tables(path: Path | str) -> list[StoredTable]:
+def stored_tables(path: PathLike) -> list[StoredTable]:
     """Read the hash tables of a model without its code.
 
     Args:
@@ -160,7 +166,7 @@ def stored_tables(path: Path | str) -> list[StoredTable]:
     Example:
         >>> for table in stored_tables("models/hashed"):
         ...     print(table.name, table.dim, table.num_ids)
-        user 4 3
+        user 4 20
     """
     directory = open_directory(path)
     tables = list(find_tables(directory.load_model().tree))
@@ -169,7 +175,7 @@ def stored_tables(path: Path | str) -> list[StoredTable]:
     return tables
 
 
-def stored_table(path: Path | str, table: str | None = None) -> StoredTable:
+def stored_table(path: PathLike, table: str | None = None) -> StoredTable:
     """Open one hash table of a model.
 
     Args:
@@ -195,7 +201,7 @@ def stored_table(path: Path | str, table: str | None = None) -> StoredTable:
     if table is None or found:
         which = "hash tables" if table is None else f"tables {table!r}"
         raise UnknownColumn(f"{path}: there are {len(found)} {which}. Name one of them: {', '.join(names)}")
-    raise UnknownColumn(f"{path}: no hash table {table!r}. {suggest(table, names)}")
+    raise UnknownColumn(f"{path}: no hash table {table!r}{suggest(table, names)}")
 
 
 def find_tables(tree: object, place: str = "") -> Iterator[StoredTable]:

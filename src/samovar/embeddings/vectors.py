@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
-from samovar.config.document import suggest_path
+from samovar.config.places import suggest_path
 from samovar.config.records import open_regular
 from samovar.errors import BadInput
 from samovar.native import hash_array

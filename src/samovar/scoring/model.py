@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from samovar.config.values import nearest
+from samovar.config.values import suggest
 from samovar.embeddings import HashEmbedding
 from samovar.embeddings.vectors import as_ids
 from samovar.errors import BadInput, UnknownColumn
-from samovar.scoring.predictions import as_numpy
+from samovar.scoring.outputs import as_numpy
 from samovar.scoring.signature import Inputs, Signature
 
 Score: TypeAlias = Callable[[Inputs, int], Any]
@@ -35,11 +35,11 @@ class Model:
         embeddings: Its hash embeddings.
 
     Example:
-        >>> model = samovar.load("models/click")
-        >>> model.predict([{"user": 17, "ad": "shoes", "price": 9.5}])
-        array([0.0731...], dtype=float32)
+        >>> model = samovar.load("models/hashed")
+        >>> model.predict([{"user": 17}, {"user": 99}]).shape
+        (2,)
         >>> model.embedding("user", [17]).shape
-        (1, 8)
+        (1, 4)
     """
 
     def __init__(self, name: str, signature: Signature, score: Score, embeddings: Sequence[HashEmbedding] = ()) -> None:
@@ -84,11 +84,7 @@ class Model:
             UnknownColumn: The model has no such table.
         """
         if table not in self._tables:
-            best = nearest(table, self._tables)
-            guess = f" Did you mean {best!r}?" if best else ""
-            raise UnknownColumn(
-                f"{self.name}: no hash table {table!r}.{guess} Available: {', '.join(self._tables) or 'none'}"
-            )
+            raise UnknownColumn(f"{self.name}: no hash table {table!r}{suggest(table, self._tables)}")
         column = next((each for each in self.signature.inputs if each.name == table), None)
         if column is not None and (column.converter or {}).get("role") in _ROLES_OF_INTEGERS and _has_text(ids):
             raise BadInput(f"{self.name}: the ids of {table!r} are integers, got strings")

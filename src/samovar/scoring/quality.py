@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from samovar.config import format_csv
+from samovar.config.places import PathLike
 from samovar.config.records import Count, as_corrupt, check_record
 from samovar.errors import NotAResult
 from samovar.results import ResultDirectory, open_directory
@@ -73,11 +74,7 @@ def measure(
 
 def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
     """One row per evaluation, output and hour with examples; or per such day, measured on all of its predictions."""
-    where = f"{directory.name}/logs/{METRICS_LOG}: a line of an evaluation"
-    lines = [line for line in read_log(directory.store, METRICS_LOG) if line.get("kind") == "evaluation"]
-    for line in lines:
-        check_record(_EvaluationLine, line, where)
-    lines = [line for line in lines if line["num_examples"] > 0]  # the hours after the table have none
+    lines = read_evaluation_lines(directory)
     if span == "hour" or not any("hour" in line for line in lines):
         return [_row(line, line.get("hour", line.get("trained", ""))) for line in lines]
     days: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
@@ -86,8 +83,17 @@ def evaluations(directory: ResultDirectory, span: Span) -> list[Row]:
     return [_row(_measure_day(directory, lines_of_day), day) for (*_, day), lines_of_day in days.items()]
 
 
+def read_evaluation_lines(directory: ResultDirectory) -> list[dict[str, Any]]:
+    """The lines of the metrics log about evaluations that had examples."""
+    where = f"{directory.name}/logs/{METRICS_LOG}: a line of an evaluation"
+    lines = [line for line in read_log(directory.store, METRICS_LOG) if line.get("kind") == "evaluation"]
+    for line in lines:
+        check_record(EvaluationLine, line, where)
+    return [line for line in lines if line["num_examples"] > 0]  # the hours after the table have none
+
+
 @dataclass(frozen=True)
-class _EvaluationLine:
+class EvaluationLine:
     """What is read of such a line, beside its numbers."""
 
     name: str
@@ -117,7 +123,7 @@ def _measure_day(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) ->
     measurement = Measurement(Measuring(lines[0].get("task"), k=lines[0].get("k")), f"{directory.name} {facts['name']}")
     is_empty = True
     for line in lines:
-        path = next((each for each in _paths_of(line) if directory.store.size(each) is not None), None)
+        path = next((each for each in paths_of(line) if directory.store.size(each) is not None), None)
         if "target" not in line or path is None:
             continue
         # In this thread only: Arrow's own threads may still hold the bytes when Python ends, which aborts the process.
@@ -126,7 +132,7 @@ def _measure_day(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) ->
             target, output, weights = line["target"], line.get("output", PREDICTION), line.get("weights")
             starts = GROUP_START if line.get("task") == "ranking" else None
             wanted = [name for name in (target, output, weights, starts) if name is not None]
-            part = {name: _as_array(column) for name, column in _columns_of(file, wanted).items()}
+            part = {name: as_array(column) for name, column in columns_of(file, wanted).items()}
             measurement.add(part[target], part[output], part.get(weights or ""), part.get(starts or ""))
             is_empty = False
     if is_empty:
@@ -135,19 +141,19 @@ def _measure_day(directory: ResultDirectory, lines: Sequence[dict[str, Any]]) ->
         return {**facts, **measurement.result()}
 
 
-def _columns_of(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+def columns_of(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
     part = file.read(list(names), use_threads=False)
     return {name: part[name] for name in names}
 
 
-def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
+def as_array(column: pa.ChunkedArray) -> NDArray[Any]:
     """A column of numbers, [N], or of lists of one length, [N, K]."""
     if not pa.types.is_list(column.type):
         return np.asarray(column.to_numpy(), np.float64)
     return np.asarray(column.combine_chunks().flatten().to_numpy(), np.float64).reshape(len(column), -1)
 
 
-def _paths_of(line: dict[str, Any]) -> list[str]:
+def paths_of(line: dict[str, Any]) -> list[str]:
     """Where the prediction file that a line of the metrics log is about may be: with minutes, if the periods of the
     table are no whole hours."""
     folder = f"evaluation/{line['name']}"
@@ -167,6 +173,10 @@ class Quality:
             mean_prediction, and the metrics of its task. A value that is not defined is None.
         best: Of an offline run with several evaluations, when it has ended: uri, epoch, trained, metric and value of
             the best.
+
+    Example:
+        >>> len(read_quality("models/click_1").rows)
+        1
     """
 
     rows: Sequence[Row]
@@ -213,7 +223,7 @@ class Quality:
         save_figure(self.figure(), path)
 
 
-def read_quality(path: Path | str, by: Span = "hour") -> Quality:
+def read_quality(path: PathLike, by: Span = "hour") -> Quality:
     """Read how good the evaluations of a model, or the predictions in a directory, are.
 
     Args:
@@ -238,7 +248,7 @@ def read_quality(path: Path | str, by: Span = "hour") -> Quality:
         raise NotAResult(f"{path}: no evaluation has results yet; they appear with the next snapshot")
     if directory.kind in ("table", "stage"):
         raise directory.is_not("model", "prediction")
-    raise NotAResult(f"{path}: has no evaluations: its config has no section 'evaluation'")
+    raise NotAResult(f"{path} has no evaluations: its config has no section 'evaluation'")
 
 
 def read_best(directory: ResultDirectory) -> Row | None:

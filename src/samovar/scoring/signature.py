@@ -1,13 +1,14 @@
 """What turns raw rows into a model's inputs: its columns, each with the converter that brewed it. Training writes it
 into the model directory, so that a copied model can score raw rows. Runs no models.
 
-    signature.json   {"format": 1, "inputs": [{"name", "kind", "rank", "source_type", "converter"}, …], "others": […]}
+    signature.json   {"format": 1, "inputs": [{"name", "kind", "rank", "source_type", "converter"}, …], "others": […],
+                      "outputs": [{"name", "shape", "dtype"}, …]}   outputs: of an exported model
 """
 
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 
@@ -23,8 +24,8 @@ from samovar.brewing.converters import Converter
 from samovar.brewing.formats.column_types import without_words
 from samovar.brewing.frames import find_frame
 from samovar.brewing.statistics import LEARNED
-from samovar.config.records import read_object, read_record
-from samovar.config.values import describe, nearest
+from samovar.config.records import Count, read_object, read_record
+from samovar.config.values import describe, did_you_mean, nearest, suggest
 from samovar.errors import BadInput, CorruptData, NotAResult, UnknownColumn
 from samovar.results.directory import SIGNATURE
 from samovar.store import Store, read_small
@@ -38,18 +39,32 @@ _ROWS_PER_BATCH = 4096
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a model predicts per row."""
+
+    name: str
+    """The name of a single output is empty."""
+    shape: tuple[Count, ...]
+    """Of one row: empty for a number."""
+    dtype: str
+
+
+@dataclass(frozen=True)
 class Signature:
-    """The columns that a model reads, in the order in which it asked for them.
+    """The columns that a model reads, in the order in which it asked for them, and what it predicts.
 
     Example:
         >>> signature = samovar.load("models/click").signature
         >>> signature.names
-        ['user', 'ad', 'price']
+        ['user', 'price']
     """
 
     inputs: tuple[ColumnSchema, ...]
+    """The columns, each with its converter."""
     others: tuple[str, ...] = ()
     """Further columns of the training tables: rows may have them, and the model ignores them."""
+    outputs: tuple[Output, ...] = ()
+    """Empty if it is not known: only an export runs the model to find out."""
 
     @property
     def names(self) -> list[str]:
@@ -69,12 +84,20 @@ class Signature:
 
     def to_bytes(self) -> bytes:
         """The text of `signature.json`."""
+        return json.dumps(self.to_json(), indent=2).encode() + b"\n"
+
+    def to_json(self) -> dict[str, Any]:
+        """The signature as JSON."""
         inputs = [column.to_json() for column in self.inputs]
-        return json.dumps({"format": FORMAT, "inputs": inputs, "others": list(self.others)}, indent=2).encode() + b"\n"
+        outputs = {"outputs": [asdict(output) for output in self.outputs]} if self.outputs else {}
+        return {"format": FORMAT, "inputs": inputs, "others": list(self.others), **outputs}
 
     @classmethod
     def read(cls, store: Store) -> Self:
         """Read the file of a model directory.
+
+        Args:
+            store: The directory.
 
         Raises:
             NotAResult: The directory has none.
@@ -84,7 +107,16 @@ class Signature:
             raise NotAResult(
                 f"{store.name} has no {SIGNATURE}: it is not a model, or Samovar 0.1 made it. Train it again"
             )
-        data, where = read_small(store, SIGNATURE), f"{store.name}/{SIGNATURE}"
+        return cls.from_bytes(read_small(store, SIGNATURE), f"{store.name}/{SIGNATURE}")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Self:
+        """Read the text of a file.
+
+        Args:
+            data: The text.
+            where: Its name in errors.
+        """
         form = read_object(data, where).get("format")
         if form != FORMAT:
             raise CorruptData(f"{where}: format {form} is of a newer Samovar")
@@ -135,7 +167,11 @@ class Signature:
 
     def other_scales(self, columns: Sequence[ColumnSchema]) -> Iterator[tuple[str, str]]:
         """The columns that were scaled or cut into bins by other statistics than the model's, each with what
-        differs."""
+        differs.
+
+        Args:
+            columns: The columns of the table.
+        """
         inputs = {column.name: column.converter or {} for column in self.inputs}
         for column in columns:
             ours, theirs = inputs.get(column.name, {}), column.converter or {}
@@ -165,9 +201,8 @@ class Signature:
         known = {*names, *self.names, *self.others}
         for number, row in enumerate(rows):
             for key in () if row.keys() >= set(names) else sorted(map(str, row.keys() - known)):
-                best = nearest(key, known)
-                guess = f" Did you mean {best!r}?" if best else ""
-                raise UnknownColumn(f"row {number}: no column {key!r}.{guess} Available: {', '.join(names)}")
+                guess = did_you_mean(nearest(key, known)) or "."
+                raise UnknownColumn(f"row {number}: no column {key!r}{guess} Available: {', '.join(names)}")
         for first in range(0, len(rows), _ROWS_PER_BATCH):
             chunk = rows[first : first + _ROWS_PER_BATCH]
             arrays = [_array([row.get(name) for row in chunk], name, first) for name in names]
@@ -197,11 +232,7 @@ class Signature:
                 yield batch.slice(first, _ROWS_PER_BATCH)
 
     def _missing(self, name: str, available: Sequence[str] | Mapping[str, Any], where: str) -> UnknownColumn:
-        best = nearest(name, available)
-        guess = f" Did you mean {best!r}?" if best else ""
-        return UnknownColumn(
-            f"{where}: no column {name!r}, which the model reads.{guess} Available: {', '.join(available)}"
-        )
+        return UnknownColumn(f"{where}: no column {name!r}, which the model reads{suggest(name, available)}")
 
 
 def _is_list_of_dicts(rows: Any) -> bool:
@@ -230,7 +261,7 @@ def _unfit(values: Sequence[Any], name: str, first: int) -> BadInput:
             return BadInput(
                 f"row {first + end - 1}: column {name!r}: {values[end - 1]!r} does not fit the values above"
             )
-    return BadInput(f"column {name!r}: has values of several types")
+    return BadInput(f"column {name!r} has values of several types. Convert them to one type")
 
 
 def _convert(column: ColumnSchema, converter: Converter | None, batch: pa.RecordBatch, first: int) -> RecordValue:
@@ -243,9 +274,7 @@ def _convert(column: ColumnSchema, converter: Converter | None, batch: pa.Record
     try:
         return _as_tensor(converter.apply(arrays, lambda row: f"row {first + row}"))
     except pa.ArrowException as error:
-        raise BadInput(
-            f"column {column.name!r}: is {arrays[0].type}, expected {column.source_type} ({error})"
-        ) from None
+        raise BadInput(f"column {column.name!r} is {arrays[0].type}, expected {column.source_type} ({error})") from None
 
 
 def _conform(converter: Converter, array: pa.Array, first: int) -> pa.Array:
@@ -259,7 +288,7 @@ def _conform(converter: Converter, array: pa.Array, first: int) -> pa.Array:
         return array
     leaf = leaf_of(kind)
     if depth_of(kind) != depth_of(expected) or not _is_readable(converter, leaf):
-        raise BadInput(f"column {converter.column!r}: is {kind}, expected {_describe(converter)}")
+        raise BadInput(f"column {converter.column!r} is {kind}, expected {_describe(converter)}")
     if types.is_null(leaf):
         return array.cast(expected)
     if types.is_string(kind) and converter.takes != "strings":

@@ -10,6 +10,7 @@ filled up with empty rows:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,6 +27,17 @@ _ALIGNMENT = 64  # bytes; a matrix product may give other bits for another align
 Inputs: TypeAlias = Mapping[str, RecordValue]
 Forward: TypeAlias = Callable[[Inputs], Any]
 """From the inputs of some rows to a tensor [B] or [B, K], or a dict of them."""
+
+
+@contextmanager
+def restored_threads(num_threads: int) -> Iterator[None]:
+    """Compute with this number of threads. Scores depend on it, and it belongs to the caller's process."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(num_threads)
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def score(forward: Forward, inputs: Inputs, num_rows: int) -> Any:
