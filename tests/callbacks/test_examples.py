@@ -2,19 +2,20 @@
 
 import doctest
 import importlib
+import pkgutil
 from typing import Any
 
 import pytest
 from tests.callbacks.test_callbacks import open_result
 
+import samovar.callbacks
 from samovar.runner import Learner, Loader, MinibatchWorkerPool, Run, Runner
 from samovar.testing.callback import make_learner, make_uris
 
-MODULES = ("best_nets", "evaluation", "logs", "progress", "schedule", "snapshots", "stopping", "ttl", "watching")
 EXAMPLES = [
     example
-    for name in MODULES
-    for example in doctest.DocTestFinder().find(importlib.import_module(f"samovar.callbacks.{name}"))
+    for module in pkgutil.iter_modules(samovar.callbacks.__path__, "samovar.callbacks.")
+    for example in doctest.DocTestFinder().find(importlib.import_module(module.name))
     if example.examples
 ]
 
@@ -47,7 +48,5 @@ def test_an_example_runs(example: doctest.DocTest) -> None:
 
 
 def test_every_public_callback_has_an_example() -> None:
-    import samovar.callbacks
-
     shown = {example.name.rpartition(".")[2] for example in EXAMPLES}
     assert set(samovar.callbacks.__all__) <= shown

@@ -185,10 +185,8 @@ def test_a_preprocessor_is_read_as_carefully(folder: Path) -> None:
 
 
 def test_a_name_that_is_none_says_what_was_looked_for(folder: Path) -> None:
-    with pytest.raises(BadInput, match="name must be that of a net, got"):
+    with pytest.raises(BadInput, match="name must be the name or path of a net, got"):
         PytorchTrainer.load(5)
     ROWS.to_csv("rows.csv")
-    with pytest.raises(
-        NotAResult, match=r"^rows\.csv\.pt: no such file\. load\('rows\.csv'\) reads this file, and no other"
-    ):
+    with pytest.raises(NotAResult, match=r"^rows\.csv\.pt: no such file\. load\('rows\.csv'\) looks only there"):
         PytorchTrainer.load("rows.csv")

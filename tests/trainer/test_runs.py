@@ -76,7 +76,7 @@ def test_fit_without_a_name_writes_nothing(folder: Path) -> None:
     assert trainer.report is not None
     assert trainer.report.directory is None
     assert "best net      epoch 2" in str(trainer.report)
-    with pytest.raises(BadInput, match="resume needs the name"):
+    with pytest.raises(BadInput, match="resume=True needs name"):
         trainer.fit(X, Y, resume=True)
 
 

@@ -49,7 +49,7 @@ def test_numbers_are_predicted_from_text_dates_booleans_and_missing_values() -> 
     assert trainer.score(ROWS, FRAME["price"]) > 0.8
     known = FRAME["size"].notna() & FRAME["city"].notna()
     assert np.abs(predicted - FRAME["price"])[known].mean() < 200
-    with pytest.raises(BadInput, match="predict_proba needs a net that was trained on one column of classes"):
+    with pytest.raises(BadInput, match="predict_proba needs a net that was trained on one target of classes"):
         trainer.predict_proba(ROWS)
     assert not hasattr(trainer, "classes_")
 
@@ -152,7 +152,7 @@ def test_progress_and_the_report_are_shown(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"criterion": object()}, "criterion: the net for tables has its own"),
+        ({"criterion": object()}, "criterion: the built-in net for tables has its own"),
         ({"optimizer": torch.optim.SGD}, "optimizer: the net for tables has its own"),
         ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
         ({"batchsize": 9}, r"fit has no argument 'batchsize'\. Did you mean 'batch_size'"),
@@ -188,7 +188,7 @@ def test_infinity_is_named_and_a_data_set_needs_a_builder() -> None:
         2,
         1,
     )
-    with pytest.raises(BadInput, match="fast is for the net that needs no builder"):
+    with pytest.raises(BadInput, match="fast=True is for the built-in net for tables"):
         PytorchTrainer(torch.nn.Linear, [3, 1]).fit(np.zeros((50, 3)), np.zeros(50), fast=True)
     with pytest.raises(BadInput, match="call train, fit or load first"):
         PytorchTrainer().predict(ROWS)

@@ -313,7 +313,7 @@ NINE = TensorDataset(torch.zeros(9, 3), torch.zeros(9, 1))
         (NINE, {"train_prop": "a"}, "train_prop must be between 0 and 1, both excluded, got 'a'"),
         (NINE, {"clip_norm": 0}, "clip_norm must be a number above 0, got 0"),
         (NINE, {"criterion": "mse"}, "criterion must be 'auto', a class or an object, got 'mse'"),
-        (NINE, {"criterion": nn.MSELoss}, "MSELoss must have __call__"),
+        (NINE, {"criterion": nn.MSELoss}, "MSELoss needs the methods __call__"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_refused(dataset: Any, options: dict[str, Any], message: str) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.places import local
 from tests.training.toys import OFFLINE, SCRIPT, changed, make_hours, make_toy, run, run_well, write_table
 
 from samovar.config import ChangedDefault
@@ -25,7 +26,7 @@ def request_(quick_path: Path) -> Request:
 
 
 def with_script(request: Request, text: str) -> Request:
-    return make_toy(request.folder, OFFLINE, script=text)
+    return make_toy(local(request.folder), OFFLINE, script=text)
 
 
 def test_an_earlier_run_of_the_same_config_beside_it_is_found(request_: Request) -> None:
@@ -35,7 +36,7 @@ def test_an_earlier_run_of_the_same_config_beside_it_is_found(request_: Request)
     assert ended.code == 2
     assert "model ran the same config with other defaults" in ended.output
     assert "the default of model.dim changed: 4 → 5" in ended.output
-    assert not again.out.exists()
+    assert not local(again.out).exists()
     run_well(changed(again, "other", {"model": {"lr": 0.1}}))
     run_well(changed(again, "given", {"model": {"dim": 4}}))
     run_well(replace(again, accept_defaults=True))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.places import local
 from tests.training.rows import COLUMNS, SCRIPT, make_frame
 from tests.training.toys import OFFLINE, ONLINE, changed, make_hours, make_toy, run, run_well, write_table
 
@@ -24,7 +25,7 @@ def test_a_target_among_the_features_is_refused_and_leaves_nothing_behind(folder
     ended = run(request)
     assert ended.code == 2
     assert "train_data: 'clicked' is a target and a feature, so the model would read the answer" in ended.output
-    assert not request.out.exists()
+    assert not local(request.out).exists()
 
 
 def test_it_can_be_allowed_and_the_key_is_no_part_of_the_result(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.places import local
 from tests.training.toys import (
     FIRST,
     HOUR,
@@ -36,13 +37,13 @@ def folder(quick_path: Path) -> Path:
 
 
 def apply(request: PredictRequest) -> ChildExit:
-    return run_in_child(lambda: run_prediction(request), request.place.parent / "predict.log")
+    return run_in_child(lambda: run_prediction(request), local(request.place).parent / "predict.log")
 
 
 def apply_well(request: PredictRequest) -> dict[str, list[float]]:
     ended = apply(request)
     assert ended.code == 0, ended.output
-    files = sorted((request.place / FOLDER).iterdir())
+    files = sorted((local(request.place) / FOLDER).iterdir())
     return {file.name: pq.read_table(file)["prediction"].to_pylist() for file in files}
 
 
@@ -71,7 +72,9 @@ def test_dates_select_hours_and_a_second_run_does_nothing(folder: Path) -> None:
     assert refused.code == 2
     assert "belongs to another config" in refused.output
     nothing = PredictRequest(model, folder / "clicks", folder / "none", dates={"start_date": "2022-01-01T00:00"})
-    assert "is between start_date and end_date. It has 2021-01-01T00:00 to 2021-01-01T03:00" in apply(nothing).output
+    assert (
+        "is between start_date and end_date. Choose from 2021-01-01T00:00 to 2021-01-01T03:00" in apply(nothing).output
+    )
     assert not (folder / "none").exists()
 
 
@@ -173,13 +176,13 @@ def test_a_killed_prediction_of_a_growing_table_ends_like_a_straight_one(quick_p
     assert run_in_child(lambda: run_prediction(request), folder / "log").code == 0
     killed = replace(request, out=folder / "killed")
     child = start_child(lambda: run_prediction(killed), folder / "log")
-    wait_while_running(child, lambda: _num_snapshots(killed.place) >= 2)
+    wait_while_running(child, lambda: _num_snapshots(local(killed.place)) >= 2)
     assert child.wait(0).was_killed
     write_table(folder / "clicks", make_hours([1], FIRST + 4 * HOUR))
     ended = run_in_child(lambda: run_prediction(killed), folder / "log")
     assert ended.code == 0, ended.output
     assert compare(contract_of(request.place), contract_of(killed.place)) == []
-    assert len(list((killed.place / FOLDER).iterdir())) == 4
+    assert len(list((local(killed.place) / FOLDER).iterdir())) == 4
 
 
 def _num_snapshots(out: Path) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.places import local
 from tests.training.toys import (
     OFFLINE,
     ONLINE,
@@ -23,7 +24,7 @@ import samovar
 from samovar.errors import BadInput, NotAResult
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.verify import verify_resume
-from samovar.results import open_directory
+from samovar.results import ResultDirectory, open_directory
 from samovar.results.snapshot import committed_snapshots
 from samovar.scoring import read_quality
 from samovar.store import LocalStore
@@ -95,7 +96,7 @@ def test_a_run_that_is_evaluated_once_has_no_best(folder: Path) -> None:
     assert lines_of(out, "best") == []
     assert not (out / "best").exists()
     assert files_of(out, "evaluation") == ["valid/predictions.parquet"]
-    with pytest.raises(NotAResult, match="has no best epoch: it was not evaluated twice"):
+    with pytest.raises(NotAResult, match="has no best epoch, because it was evaluated less than twice"):
         open_directory(out).load_model("best")
     with pytest.raises(NotAResult, match="has no predictions of a best epoch"):
         ModelDirectory.of(out).predictions(epoch="best")
@@ -151,8 +152,8 @@ def test_after_a_damaged_newest_snapshot_the_best_of_the_one_before_is_there(fol
     for place in (900, 1100):
         killed = changed(request, f"killed{place}")
         assert run(killed, KillingDisk(place)).was_killed
-        newest, _ = committed_snapshots(LocalStore(killed.out))
-        path = killed.out / "snapshot" / newest.name / "arrays.safetensors"
+        newest, _ = committed_snapshots(LocalStore(local(killed.out)))
+        path = local(killed.out) / "snapshot" / newest.name / "arrays.safetensors"
         path.write_bytes(path.read_bytes()[:-9])
         assert open_directory(killed.out).load_model("best").tree["run"]["next_uri"] > 0
         assert compare(contract_of(run_well(killed)), contract_of(straight)) == []
@@ -188,7 +189,7 @@ OWN = SCRIPT.replace(
         ({"stopping": {"metric": "valid.acu"}}, "stopping.metric: no metric 'acu'. Did you mean 'auc'?"),
         ({"stopping": {"metric": "vaild.auc"}}, "stopping.metric: no evaluation 'vaild'. Did you mean 'valid'?"),
         ({"stopping": {"metric": "auc"}}, "stopping.metric: no evaluation 'auc'"),
-        ({"plateau": {"metric": "valid.profit"}}, "plateau.direction: missing. 'profit' is your own metric"),
+        ({"plateau": {"metric": "valid.profit"}}, "plateau.direction is missing: 'profit' is your own metric"),
         (
             {"stopping": {"metric": "valid.rmse"}},
             "stopping.metric: 'valid.rmse' is not measured. Available: valid.auc,",
@@ -201,6 +202,25 @@ def test_a_rule_that_cannot_be_followed_is_one_sentence(folder: Path, change: di
     ended = run(make_toy(folder, OFFLINE, EPOCHS | change, script=OWN))
     assert ended.code == 2
     assert message in ended.output
+
+
+def test_a_metric_that_the_task_does_not_have_is_found_before_training(folder: Path) -> None:
+    request = make_toy(folder, OFFLINE, EPOCHS | {"evaluation.best": {"metric": "valid.ndcg@10"}})
+    assert "evaluation.best.metric: 'valid.ndcg@10' is not measured" in run(request).output
+    assert not ResultDirectory(LocalStore(local(request.out))).is_created  # another config can have it
+
+
+def test_a_metric_may_need_targets_that_come_later(folder: Path) -> None:
+    """The first minibatch has only 0 and 1, so it looks like yes or no."""
+    hours = make_hours([2], number=500)
+    *_, last = hours
+    clicked = last.values["clicked"]
+    assert isinstance(clicked, np.ndarray)
+    clicked[0] = 7.0
+    write_table(folder / "counts", hours, table_id="counts")
+    change = {"evaluation.eval_confs": [{**ENTRY, "table": "counts"}], "stopping": {"metric": "valid.rmse"}}
+    out = run_well(make_toy(folder, OFFLINE, EPOCHS | change))
+    assert all("rmse" in line and "auc" not in line for line in lines_of(out))
 
 
 def test_an_own_metric_can_say_which_epoch_is_best(folder: Path) -> None:
@@ -220,4 +240,4 @@ def test_a_script_with_a_factor_of_its_own_cannot_have_a_plateau(folder: Path) -
     script = SCRIPT.replace('"smoothing": 0.01}', '"smoothing": 0.01, "lr_factor": 0.5}')
     ended = run(make_toy(folder, OFFLINE, EPOCHS | {"plateau": {"metric": "valid.auc"}}, script=script))
     assert ended.code == 2
-    assert "plateau: the script has a policy 'lr_factor' of its own" in ended.output
+    assert "plateau: the script has its own policy 'lr_factor'" in ended.output

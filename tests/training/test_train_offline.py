@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.places import local
 from tests.training.toys import (
     OFFLINE,
     SCRIPT,
@@ -114,7 +115,7 @@ def test_a_directory_moved_mid_run_resumes_elsewhere(folder: Path) -> None:
     request = make_toy(folder, OFFLINE)
     out = run_well(changed(request, "straight"))
     assert run(request, KillingDisk(400)).was_killed
-    assert (request.out / "snapshot").exists()
+    assert (local(request.out) / "snapshot").exists()
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     for name in ("clicks", "model", "script.py", "config.json"):
@@ -137,9 +138,9 @@ def test_kills_at_disk_operations_throughout_the_run_and_its_finish_change_nothi
     total = int(points_file.read_text())
     places = [*range(5, total, total // 6), *range(total - 40, total, 8)]
     for place in places:
-        shutil.rmtree(request.out, ignore_errors=True)
+        shutil.rmtree(local(request.out), ignore_errors=True)
         assert run(request, KillingDisk(place)).was_killed, place
-        assert same(run_well(request), straight.out) == [], place
+        assert same(run_well(request), local(straight.out)) == [], place
 
 
 def test_thirty_kills_at_random_instants_change_no_bit(folder: Path) -> None:
@@ -152,7 +153,7 @@ def test_after_a_damaged_newest_snapshot_the_one_before_is_used(folder: Path) ->
     request = make_toy(folder, OFFLINE)
     straight = run_well(changed(request, "straight"))
     assert run(request, KillingDisk(500)).was_killed
-    newest = sorted((request.out / "snapshot").iterdir())[-1] / "arrays.safetensors"
+    newest = sorted((local(request.out) / "snapshot").iterdir())[-1] / "arrays.safetensors"
     data = bytearray(newest.read_bytes())
     data[-9] ^= 1
     newest.write_bytes(data)
@@ -161,10 +162,10 @@ def test_after_a_damaged_newest_snapshot_the_one_before_is_used(folder: Path) ->
 
 def test_external_stuff_is_never_touched(folder: Path) -> None:
     request = make_toy(folder, OFFLINE)
-    (request.out / "external_stuff").mkdir(parents=True)
-    (request.out / "external_stuff" / "mine.txt").write_text("mine")
+    (local(request.out) / "external_stuff").mkdir(parents=True)
+    (local(request.out) / "external_stuff" / "mine.txt").write_text("mine")
     run_well(request)
-    assert (request.out / "external_stuff" / "mine.txt").read_text() == "mine"
+    assert (local(request.out) / "external_stuff" / "mine.txt").read_text() == "mine"
 
 
 def test_a_new_directory_starts_from_a_finished_model(folder: Path) -> None:
@@ -226,7 +227,7 @@ def test_a_signal_stops_after_the_uri_with_a_snapshot(folder: Path, number: int)
     stopped = run(request)
     assert stopped.code == 75, stopped.output
     assert "stopped after epoch 0, minibatches 0 to 2 (SIG" in stopped.output
-    status = json.loads((request.out / "status.json").read_text())
+    status = json.loads((local(request.out) / "status.json").read_text())
     assert (status["state"], status["position"]["next_uri"]) == ("stopped", 1)
     assert same(run_well(request), straight) == []
 
@@ -239,7 +240,7 @@ def test_a_second_signal_stops_at_once_and_the_run_can_resume(folder: Path) -> N
     ended = run(request)
     assert ended.code == 75
     assert "stopped at once (SIGTERM); to continue: " in ended.output
-    assert not (request.out / "snapshot").exists()
+    assert not (local(request.out) / "snapshot").exists()
     assert same(run_well(request), straight) == []
 
 
@@ -251,7 +252,7 @@ def test_a_stop_file_stops_after_the_uri_and_is_removed(folder: Path) -> None:
     (folder / "act").touch()
     stopped = run(request)
     assert stopped.code == 75, stopped.output
-    assert not (request.out / "stop").exists()
+    assert not (local(request.out) / "stop").exists()
     assert same(run_well(request), straight) == []
 
 
@@ -272,7 +273,7 @@ def test_a_model_that_raises_is_fixed_accepted_and_resumed(folder: Path) -> None
     assert refused.code == 2
     assert "--accept-script" in refused.output
     assert same(run_well(replace(fixed, accept_script=True)), straight) == []
-    assert (fixed.out / "script.1.py").read_text() == broken
+    assert (local(fixed.out) / "script.1.py").read_text() == broken
     changes = open_directory(fixed.out).store.attributes().values["script_changes"]
     assert changes[0]["position"]["next_uri"] == 1
 
@@ -348,7 +349,7 @@ def test_a_copied_directory_resumes_with_its_own_config_and_script(folder: Path)
     request = make_toy(folder, OFFLINE)
     straight = run_well(changed(request, "straight"))
     assert run(request, KillingDisk(400)).was_killed
-    shutil.copytree(request.out, folder / "copy")
+    shutil.copytree(local(request.out), folder / "copy")
     own = make_request(folder / "copy" / "model_config.json", folder / "copy" / "script.py")
     assert own.out.resolve() == folder / "copy"
     assert same(run_well(own), straight) == []
@@ -417,7 +418,7 @@ def test_a_script_cannot_change_the_threads_of_a_new_or_a_resumed_run(folder: Pa
     script = script.replace("def build(params):", "def build(params):\n    torch.set_num_threads(1)")
     request = make_toy(folder, OFFLINE, {"num_threads": 2}, script)
     assert run(request, KillingDisk(400)).code < 0
-    assert committed_snapshots(LocalStore(request.out))
+    assert committed_snapshots(LocalStore(local(request.out)))
     lines = metrics(run_well(request))
     assert [line["metrics"]["threads"] for line in lines] == [2] * len(lines)
 

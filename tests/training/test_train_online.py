@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.places import local
 from tests.training.toys import (
     FIRST,
     HOUR,
@@ -239,7 +240,7 @@ def test_a_run_that_follows_a_live_table_ends_like_one_that_had_all_hours(quick_
     assert 'is complete until 2021-01-01T02:00. Set "follow": true to wait for later hours' in refused.output
     child = start(request)
     wait_until(
-        lambda: position(request.out) == 1, "an hour is saved"
+        lambda: position(local(request.out)) == 1, "an hour is saved"
     )  # hour 1 waits for hour 2, which it is evaluated on
     os.kill(child.pid, signal.SIGTERM)
     stopped = child.wait()
@@ -252,7 +253,7 @@ def test_a_run_that_follows_a_live_table_ends_like_one_that_had_all_hours(quick_
     ended = child.wait()
     assert ended.code == 0, ended.output
     straight = changed(request, "straight", {"follow": False})
-    assert same(run_well(straight), request.out) == []
+    assert same(run_well(straight), local(request.out)) == []
     assert {link.state for link in open_directory(request.out).chain()} == {"live"}  # a live table is never finished
 
 
@@ -378,7 +379,7 @@ def test_a_mistake_is_reported_and_leaves_nothing_behind(folder: Path, change: d
     assert message.format(clicks=folder / "clicks", clacks=folder / "clacks", flat=folder / "flat") in failed.output, (
         failed.output
     )
-    assert not request.out.exists()
+    assert not local(request.out).exists()
 
 
 def test_a_missing_column_that_the_model_asks_for_is_reported_before_anything_is_written(folder: Path) -> None:
@@ -386,7 +387,7 @@ def test_a_missing_column_that_the_model_asks_for_is_reported_before_anything_is
     failed = run(request)
     assert failed.code == 2
     assert f"no column 'prices' in {folder}/clicks. Did you mean 'price'?" in failed.output
-    assert not request.out.exists()
+    assert not local(request.out).exists()
 
 
 def test_another_config_is_refused_with_the_difference_but_free_keys_may_differ(folder: Path) -> None:
@@ -406,7 +407,7 @@ def test_points_since_the_last_snapshot_are_visible_at_once_and_gone_after_resum
     dying = SCRIPT.replace("        self.hours += 1\n", "        self.hours += 1\n        assert self.hours < 4\n")
     request = make_toy(folder, ONLINE, {"snapshotter.frequency": 1000}, dying)
     assert run(request).code == 1
-    tail = request.out / ".samovar" / "open" / "tensorboard--events.tfevents"
+    tail = local(request.out) / ".samovar" / "open" / "tensorboard--events.tfevents"
     assert {step for tag, step, _ in read_scalars(tail.read_bytes()) if tag == "policies/net.lr"} == {0, 1, 2}
     fixed = make_toy(folder, ONLINE, {"snapshotter.frequency": 1000})
     events = LocalStore(run_well(replace(fixed, accept_script=True))).read("logs/tensorboard/events.tfevents")
@@ -449,7 +450,9 @@ def test_another_table_in_place_of_a_followed_one_is_refused(quick_path: Path) -
     change = {"follow": True, "train_data.end_date": "2021-01-01T04:00"}
     request = make_toy(quick_path, {**ONLINE, "evaluation": {}}, change)
     child = start(request)
-    wait_while_running(child, lambda: (request.out / "status.json").exists() and _next_uri(request.out) == 2)
+    wait_while_running(
+        child, lambda: (local(request.out) / "status.json").exists() and _next_uri(local(request.out)) == 2
+    )
     other = make_hours([1, 1, 3, 3], number=5000)
     write_table(quick_path / "other", other, table_id="other", complete_until=FIRST + 4 * HOUR)
     shutil.move(quick_path / "clicks", quick_path / "old")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.places import local
 from tests.training.test_train_hash_embeddings import SCRIPT
 from tests.training.toys import FIRST, ONLINE, changed, make_toy, metrics, run, run_well
 
@@ -18,9 +19,11 @@ DAY = 86_400
 QUARTER = {"minutes": 15}
 
 
-def brew(folder: Path, name: str, uri: Any, seconds: int, empty: tuple[int, ...] = ()) -> None:
+def brew(
+    folder: Path, name: str, uri: Any, seconds: int, empty: tuple[int, ...] = (), first: int = FIRST, **keys: Any
+) -> None:
     """Eight periods of ten rows each, some of them without rows."""
-    times = [FIRST + n * seconds + k for n in range(8) if n not in empty for k in range(10)]
+    times = [first + n * seconds + k for n in range(8) if n not in empty for k in range(10)]
     numbers = range(len(times))
     source = pd.DataFrame(
         {
@@ -34,7 +37,7 @@ def brew(folder: Path, name: str, uri: Any, seconds: int, empty: tuple[int, ...]
         }
     )
     roles = {"ad": "id", "words": "id", "price": "number", "clicked": "number", "hit": "key", "user": "key"}
-    samovar.brew(source, folder / name, time="time", columns=roles, batch_size=4, uri=uri, progress=False)
+    samovar.brew(source, folder / name, time="time", columns=roles, batch_size=4, uri=uri, progress=False, **keys)
 
 
 def toy(folder: Path, change: dict[str, Any] | None = None) -> Request:
@@ -105,7 +108,30 @@ def test_a_mistake_is_reported_and_leaves_nothing_behind(
     failed = run(request)
     assert failed.code == 2, failed.output
     assert message in failed.output
-    assert not request.out.exists()
+    assert not local(request.out).exists()
+
+
+def test_days_of_a_time_zone_are_trained_evaluated_and_replayed(quick_path: Path) -> None:
+    """Clocks change on the third day, which has 23 hours. Rows are at the start of each 24 hours."""
+    friday = 1_711_666_800  # 2024-03-29T00:00 in Berlin
+    brew(quick_path, "clicks", "day", DAY, first=friday, timezone="Europe/Berlin")
+    dates = {"start_date": "2024-03-29", "end_date": "2024-04-05", "timezone": "Europe/Berlin"}
+    request = toy(quick_path, {"train_data": {**dates, "replay": {"rows": 2, "window": "2d"}}})
+    done = verify_resume(request, 4, quick_path / "verify")
+    assert (done.num_kills, done.differences) == (4, [])
+    out = run_well(request)
+    lines = metrics(out)
+    days = [f"2024-03-{day}" for day in (29, 30, 31)] + [f"2024-04-0{day}" for day in range(1, 5)]
+    trained = [(line["name"], line["hour"], line["num_examples"]) for line in lines if line["kind"] == "train"]
+    assert trained == [(f"{day}T00:00", f"{day}T00:00", 10) for day in days]
+    evaluated = {(line["model_hour"], line["shift"]): line["hour"] for line in lines if line["kind"] == "evaluation"}
+    assert evaluated["2024-03-30T00:00", 1] == "2024-03-31T00:00"
+    assert evaluated["2024-03-30T00:00", 2] == "2024-04-01T00:00"
+    parts = sorted(path.name for path in (out / "evaluation" / "log").glob("*.shift1.parquet"))
+    assert parts == [f"{day.replace('-', '')}T00.shift1.parquet" for day in [*days[1:], "2024-04-05"]]
+    assert [row["time"] for row in read_quality(out, "day").rows if row["shift"] == 1] == [*days[1:], "2024-04-05"]
+    failed = run(changed(request, "other", {"train_data.timezone": "UTC"}))
+    assert "start_date must be midnight in Europe/Berlin" in failed.output
 
 
 def test_the_model_directory_says_which_days_it_was_trained_on(quick_path: Path) -> None:

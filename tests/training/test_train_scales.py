@@ -71,7 +71,7 @@ def test_both_spellings_are_one_table_and_the_scale_is_part_of_its_id(place: Pat
     assert schema.count('"scale": "running"') == 2
     plain = samovar.brew(make_prices(), tmp_path / "plain", **keys, **lists)
     assert plain.id != long.id
-    with pytest.raises(ConfigError, match="scale: column 'user' is not in realvalue_factors"):
+    with pytest.raises(ConfigError, match="scale: column 'user' is not a number by its role, nor in realvalue_factors"):
         samovar.brew(make_prices(), tmp_path / "bad", **keys, scale={"user": "running"})
     with pytest.raises(ConfigError, match="scale"):
         samovar.brew(make_prices(), tmp_path / "bad", time="time", columns={"price": {"number": {"scale": "once"}}})

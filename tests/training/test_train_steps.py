@@ -51,13 +51,12 @@ def same(left: Path, right: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("change", "script"),
     [
-        ({"step_minibatches": 2}, SCRIPT),
-        ({"clip_norm": 0.01}, SCRIPT),
-        ({"precision": "bf16"}, SCRIPT),
-        ({}, SCHEDULED),
-        ({}, BY_STEP),
+        pytest.param({"step_minibatches": 2}, SCRIPT, id="step_minibatches"),
+        pytest.param({"clip_norm": 0.01}, SCRIPT, id="clip_norm"),
+        pytest.param({"precision": "bf16"}, SCRIPT, id="precision"),
+        pytest.param({}, SCHEDULED, id="schedulers"),
+        pytest.param({}, BY_STEP, id="policies by step"),
     ],
-    ids=["step_minibatches", "clip_norm", "precision", "schedulers", "policies by step"],
 )
 def test_a_kill_changes_no_bit(folder: Path, change: dict[str, Any], script: str) -> None:
     plain = run_well(make_toy(folder, ONLINE, {}, SCRIPT))

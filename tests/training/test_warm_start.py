@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.places import local
 from tests.training.test_train_hash_embeddings import SCRIPT
 from tests.training.toys import OFFLINE, ONLINE, changed, make_hours, make_toy, metrics, run, run_well, write_table
 
@@ -82,9 +83,9 @@ def rows_of(out: Path, name: str) -> dict[int, list[float]]:
 
 def start_from(request: Request, script: str, out: str, change: dict[str, Any]) -> Request:
     """A new run with another script, in epochs over the same table."""
-    (request.folder / "other.py").write_text(script)
+    (local(request.folder) / "other.py").write_text(script)
     config = {"init_from": None, "train_data.max_iter": 1, **change}
-    path = request.folder / f"{out}.json"
+    path = local(request.folder) / f"{out}.json"
     path.write_text(json.dumps(request.tree))
     made = make_request(path, request.folder / "other.py", out=request.folder / out)
     return changed(made, out, config)
@@ -109,10 +110,10 @@ def test_renamed_parts_are_taken_with_the_state_of_their_optimizers(origin: Requ
     old, new = open_directory(origin.out).load_model().tree, open_directory(out).load_model().tree
     steps = [tree["optimizers"]["net"]["state"][0]["step"].item() for tree in (old, new)]
     assert steps == [18, 19]
-    before, after = rows_of(origin.out, "words"), rows_of(out, "text")
+    before, after = rows_of(local(origin.out), "words"), rows_of(out, "text")
     assert before.keys() <= after.keys()
     assert all(after[each][:4] == row[:4] for each, row in before.items())  # the rate is 0
-    assert (table_of(origin.out, "words").clock, table_of(out, "text").clock) == (6, 7)
+    assert (table_of(local(origin.out), "words").clock, table_of(out, "text").clock) == (6, 7)
     assert audit(out).differences == []
     keys = [link.source.key for link in chain(out).links]
     assert "init_from.model" in keys
@@ -125,9 +126,9 @@ def test_what_does_not_fit_is_dropped_resized_and_new_and_kills_change_no_bit(or
     }  # fmt: skip
     change = {"init_from": options, "model.wide": 6, "train_data.max_iter": None, "frozen": ["head"]}
     request = start_from(origin, OTHER, "resized", change)
-    done = verify_resume(request, 5, origin.folder / "verify")
+    done = verify_resume(request, 5, local(origin.folder) / "verify")
     assert (done.num_kills, done.differences) == (5, [])
-    straight = origin.folder / "verify" / "straight"
+    straight = local(origin.folder) / "verify" / "straight"
     start = json.loads((straight / "start.json").read_text())
     assert start["resized"] == {"embedding.ad": [4, 6]}
     assert start["dropped"] == ["net.0.weight", "net.0.bias", "net.3.weight", "net.3.bias"]
@@ -135,7 +136,7 @@ def test_what_does_not_fit_is_dropped_resized_and_new_and_kills_change_no_bit(or
     assert start["position"] == {"next_uri": 6, "trained": "epoch 1, minibatches 6 to 8"}
     killed = changed(request, "killed")
     assert run(killed, KillingDisk(300)).was_killed
-    shutil.rmtree(origin.out)  # the started run has its own copy
+    shutil.rmtree(local(origin.out))  # the started run has its own copy
     assert compare(contract_of(straight), contract_of(run_well(killed))) == []
 
 
@@ -196,13 +197,13 @@ def test_a_dry_run_starts_the_same_way(origin: Request) -> None:
 def test_frozen_parts_do_not_change(origin: Request) -> None:
     frozen = {"init_from": "model", "frozen": ["embedding.ad", "net.0"], "model.ttl": 0, "train_data.epoch_count": 3}
     out = run_well(changed(origin, "frozen", frozen))
-    before, after = weights_of(origin.out), weights_of(out)
+    before, after = weights_of(local(origin.out)), weights_of(out)
     assert [name for name in before if before[name].equal(after[name])] == ["net.0.weight", "net.0.bias"]
-    old, new = table_of(origin.out, "ad"), table_of(out, "ad")
-    assert rows_of(origin.out, "ad") == rows_of(out, "ad")
+    old, new = table_of(local(origin.out), "ad"), table_of(out, "ad")
+    assert rows_of(local(origin.out), "ad") == rows_of(out, "ad")
     assert new.ttl is None
     assert sum(old.count_ages().values()) == sum(new.count_ages().values())
-    assert rows_of(origin.out, "words") != rows_of(out, "words")
+    assert rows_of(local(origin.out), "words") != rows_of(out, "words")
     assert {line["new_ids"]["ad"] for line in metrics(out) if line["kind"] == "train"} == {0}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.places import local
 from tests.waiting import wait_until
 
 from samovar.config import merge
@@ -186,13 +187,13 @@ def _preload() -> None:
 def run(request: Request, disk: Disk | None = None) -> ChildExit:
     """Train in a forked child, which may be killed and leaves no threads, seeds or modules behind."""
     _preload()
-    return run_in_child(lambda: run_training(replace(request, disk=disk)), request.folder / "child.log")
+    return run_in_child(lambda: run_training(replace(request, disk=disk)), local(request.folder) / "child.log")
 
 
 def run_well(request: Request) -> Path:
     ended = run(request)
     assert ended.code == 0, ended.output
-    return request.out
+    return local(request.out)
 
 
 def metrics(out: Path) -> list[dict[str, Any]]:
@@ -202,7 +203,7 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 def start(request: Request) -> Child:
     """Start a run without waiting for its end."""
     _preload()
-    return start_child(lambda: run_training(request), request.folder / "child.log")
+    return start_child(lambda: run_training(request), local(request.folder) / "child.log")
 
 
 def wait_while_running(child: Child, condition: Callable[[], bool]) -> None:

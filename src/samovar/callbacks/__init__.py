@@ -1,22 +1,30 @@
-"""What runs between URIs: schedules, stop rules, logs, progress, snapshots. Knows no config.
+"""What runs around URIs and minibatches: schedules, stop rules, logs, progress, snapshots. Knows no config.
 
-The seam is `samovar.Callback`; each class here is one, except `Countdown` and `RateFactor`, which `Plateau` takes.
-`samovar train` calls them at a URI's end in this order: ttl, evaluation, the user's, logs, progress, schedules, stop
-rules, snapshot. The callbacks of `evaluation.py` and `watching.py` are its own, and not public.
+The interface is `samovar.Callback`; each class here is one, except what others take: `Countdown`, `RateFactor`,
+`EvaluationJob`, `Every` and `WatchedMetric`. `samovar train` calls them at a URI's end in this order: ttl, evaluation,
+the user's, logs, progress, schedules, stop rules, snapshot.
 """
 
 from samovar.callbacks.best_nets import BestNets
+from samovar.callbacks.evaluation import EvaluationJob, Every, LaggedEvaluation, TableEvaluation
 from samovar.callbacks.logs import MetricsLog, TensorBoard, TimingLog
 from samovar.callbacks.progress import Progress
 from samovar.callbacks.schedule import Countdown, EarlyStop, Plateau, PolicyClock, RateFactor, Restarts
 from samovar.callbacks.snapshots import Snapshotter
 from samovar.callbacks.stopping import NanGuard, Signals, StopFile
 from samovar.callbacks.ttl import TtlFilter
+from samovar.callbacks.watching import BestEpoch, MetricPlateau, MetricStop, WatchedMetric
 
 __all__ = [
+    "BestEpoch",
     "BestNets",
     "Countdown",
     "EarlyStop",
+    "EvaluationJob",
+    "Every",
+    "LaggedEvaluation",
+    "MetricPlateau",
+    "MetricStop",
     "MetricsLog",
     "NanGuard",
     "Plateau",
@@ -27,7 +35,9 @@ __all__ = [
     "Signals",
     "Snapshotter",
     "StopFile",
+    "TableEvaluation",
     "TensorBoard",
     "TimingLog",
     "TtlFilter",
+    "WatchedMetric",
 ]

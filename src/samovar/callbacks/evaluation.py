@@ -6,17 +6,19 @@ It is the same loop with another step, and changes nothing: modes and random gen
     evaluation/<name>/uri000004.parquet            of an offline run, after URI 4 (see `watching` for what is kept)
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from samovar import seeds
-from samovar.callbacks.watching import prediction_path
-from samovar.hours import HOURLY, Period, file_hour, show_hour
+from samovar.callbacks.watching import WatchedMetric, prediction_path
+from samovar.hours import HOURLY, Period, file_hour
 from samovar.results import OpenResult
 from samovar.runner import Callback, Learner, Loader, PredictStep, Run, Runner, Uri, UriList
 from samovar.runner.step import frozen
 from samovar.scoring.measuring import Measuring
+from samovar.scoring.outputs import MeasuredOutputs
 from samovar.scoring.predictions import PredictionFile
 from samovar.tables.schema import ColumnSchema
 
@@ -50,11 +52,20 @@ class EvaluationJob:
     how: Measuring = field(default_factory=Measuring)
 
     def shifted(self, hour: int, shift: int) -> int:
-        """The data hour that is `shift` hours, or other periods, later."""
-        return hour + shift * self.period.seconds
+        """The data hour that is `shift` hours, or other periods, later.
+
+        Args:
+            hour: The hour of the model, in seconds since 1970 UTC.
+            shift: How many.
+        """
+        return self.period.shift(hour, shift)
 
     def holds(self, hour: int) -> bool:
-        """Whether this data hour is to be evaluated."""
+        """Whether this data hour is to be evaluated.
+
+        Args:
+            hour: The data hour, in seconds since 1970 UTC.
+        """
         return (self.start is None or self.start <= hour) and (self.stop is None or hour < self.stop)
 
 
@@ -103,7 +114,8 @@ class LaggedEvaluation(Callback):
         file = PredictionFile(self.result, path, job.columns, model_hour, job.how)
         with frozen(run.model, seeds.derive(self.seed, "evaluation", hour, shift)):
             _write_predictions(run.learner, loader, job.find(hour), file)
-        line = {"name": job.name, "hour": show_hour(hour), "shift": shift, "model_hour": show_hour(model_hour)}
+        show = job.period.show
+        line = {"name": job.name, "hour": show(hour), "shift": shift, "model_hour": show(model_hour)}
         if job.period != HOURLY:
             line["lag"] = job.period.lag(shift)
         return [{**line, **quality} for quality in file.qualities()]
@@ -125,15 +137,21 @@ class Every:
     """When tables are evaluated: after every `epochs` epochs, or after every `uris` URIs if that is set.
 
     Example:
-        >>> [uri.number for uri in uris.uris if Every(uris=2).is_due(uri)]
-        [1, 3]
+        >>> print(*(uri.number for uri in uris.uris if Every(uris=2).is_due(uri)))
+        1 3
     """
 
     epochs: int = 1
+    """Epochs from one evaluation to the next."""
     uris: int | None = None
+    """URIs from one evaluation to the next, instead of epochs."""
 
     def is_due(self, uri: Uri) -> bool:
-        """Whether to evaluate after this URI."""
+        """Whether to evaluate after this URI.
+
+        Args:
+            uri: The URI that has just ended.
+        """
         if self.uris is not None:
             return (uri.number + 1) % self.uris == 0
         return uri.is_epoch_end and (uri.epoch + 1) % self.epochs == 0
@@ -150,12 +168,13 @@ class TableEvaluation(Callback):
         every: When.
         uris_per_epoch: To tell which epoch a URI belongs to.
         before: Called before the evaluation of a last URI that was not due, to save what was trained.
+        watched: Metrics that rules look at. One that will not be measured is an error before the first URI.
 
     Example:
         >>> columns = {"y": ColumnSchema("y", "real", 1, "float")}
         >>> job = EvaluationJob("test", columns, find=lambda hour: uris.uris[0])
         >>> Runner(pool, loader, [TableEvaluation(result, [job], every=Every(epochs=10))]).run(run, uris)
-        >>> run.metrics["evaluation"][0]["num_examples"]
+        >>> next(iter(run.metrics["evaluation"])).get("num_examples")
         8
     """
 
@@ -165,8 +184,33 @@ class TableEvaluation(Callback):
     every: Every = Every()
     uris_per_epoch: int = 1
     before: Callable[[Run], None] = lambda run: None
+    watched: Iterable[WatchedMetric] = ()
     _done: int | None = field(default=None, init=False, repr=False)
     """The last URI that was evaluated."""
+
+    def on_run_begin(self, run: Run) -> None:
+        for metric in self.watched if run.next_uri == 0 else ():
+            job = max(
+                (each for each in self.jobs if metric.name.startswith(f"{each.name}.")), key=lambda job: len(job.name)
+            )
+            if metric.name.rpartition(".")[2] not in job.how.own:
+                self._refuse_unmeasured(run, job, metric)
+
+    def _refuse_unmeasured(self, run: Run, job: EvaluationJob, metric: WatchedMetric) -> None:
+        """The untrained model predicts the first minibatch, and all others only if the metric is missing: later targets
+        may be other numbers than 0 and 1."""
+        measured, step = MeasuredOutputs(job.name, job.columns, replace(job.how, own={})), PredictStep(run.learner)
+        lines: list[dict[str, Any]] = []
+        with frozen(run.model, seeds.derive(self.seed, "evaluation")), Loader() as loader:
+            records = loader.read(job.find(None))
+            for part in (islice(records, 1), records):
+                for record in part:
+                    step.run(record)
+                    measured.add(record, step.prediction)
+                lines = [{"name": job.name, **line} for line in measured.lines()]
+                if metric.is_in(lines):
+                    return
+        metric.find(lines)
 
     def on_uri_end(self, run: Run) -> None:
         assert run.uri is not None

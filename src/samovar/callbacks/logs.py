@@ -13,7 +13,8 @@ logs/timing.jsonl                  times and speeds, and the memory of hash tabl
 logs/tensorboard/events.tfevents   the numbers of the metrics log, one step per URI. Until the run is finished they are
                                    in logs/tensorboard/events/, one segment per snapshot; TensorBoard shows both
 
-To log a number of your own, put it into `run.metrics` in a callback: `run.metrics["weight_norm"] = 1.5`.
+To log a number of your own, put it into `run.metrics` in a callback: `run.metrics["weight_norm"] = 1.5`. NaN and
+infinity are left out, because JSON has neither.
 """
 
 import math
@@ -25,7 +26,6 @@ from functools import partial
 from typing import Any
 
 from samovar.callbacks.watching import evaluations_of
-from samovar.hours import show_hour
 from samovar.results import OpenResult
 from samovar.results.artifacts import EVENTS_LOG, METRICS_LOG, TIMING_LOG
 from samovar.results.event_file import ScalarWriter
@@ -48,10 +48,11 @@ class MetricsLog(Callback):
     def __init__(self, result: OpenResult, has_training: bool = True) -> None:
         self._result = result
         self._has_training = has_training
-        self._ids_before: dict[str, int] = {}
+        self._new_ids: dict[str, int] = {}
+        """Until the end of the last URI."""
 
-    def on_uri_begin(self, run: Run) -> None:
-        self._ids_before = _count_new_ids(run)
+    def on_run_begin(self, run: Run) -> None:
+        self._new_ids = _count_new_ids(run)
 
     def on_uri_end(self, run: Run) -> None:
         if self._has_training:
@@ -68,15 +69,15 @@ class MetricsLog(Callback):
         assert uri is not None
         line: dict[str, Any] = {"kind": "train", "uri": uri.number, "name": uri.name, "epoch": uri.epoch}
         if uri.hour is not None:
-            line["hour"] = show_hour(uri.hour)
+            line["hour"] = uri.period.show(uri.hour)
         line |= {"num_batches": len(run.losses), "num_examples": sum(run.uri_examples), "loss": _plain(run.mean_loss)}
         if values := {name: _plain(value) for name, value in _rates(run)}:
             line["policies"] = values
         if metrics := _metrics_of(run):
             line["metrics"] = metrics
         if run.hash_tables:
-            new = _count_new_ids(run)
-            line["new_ids"] = {name: count - self._ids_before.get(name, 0) for name, count in new.items()}
+            before, self._new_ids = self._new_ids, _count_new_ids(run)
+            line["new_ids"] = {name: count - before.get(name, 0) for name, count in self._new_ids.items()}
             live: Counter[str] = Counter()
             for tables in run.hash_tables:
                 live.update(tables.count_live())
@@ -121,14 +122,16 @@ class TimingLog(Callback):
 
     Args:
         result: The open result directory.
+        num_uris: How many URIs the run has, for those who look how far it is; None if it has no last one.
         clock: Seconds since 1970.
 
     Example:
         >>> Runner(pool, loader, [TimingLog(result)]).run(run, uris)
     """
 
-    def __init__(self, result: OpenResult, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, result: OpenResult, num_uris: int | None = None, clock: Callable[[], float] = time.time) -> None:
         self._result = result
+        self._num_uris = num_uris
         self._clock = clock
         self._began_at = self._trained_at = clock()
 
@@ -144,6 +147,7 @@ class TimingLog(Callback):
         examples, train_seconds = sum(run.uri_examples), self._trained_at - self._began_at
         line: dict[str, Any] = {
             "uri": run.uri.number,
+            "num_uris": self._num_uris,
             "name": run.uri.name,
             "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
             "train_seconds": round(train_seconds, 6),

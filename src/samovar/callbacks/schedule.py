@@ -101,7 +101,11 @@ class Countdown:
         """Epochs since then."""
 
     def see(self, loss: float) -> Verdict:
-        """What follows from the loss of one more epoch."""
+        """What follows from the loss of one more epoch.
+
+        Args:
+            loss: The loss.
+        """
         if self._is_progress(loss):
             self.reference, self.since_progress = loss, 0
             return "progress"
@@ -122,7 +126,11 @@ class Countdown:
         return {"reference": self.reference, "since_progress": self.since_progress}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state."""
+        """Continue from a state.
+
+        Args:
+            state: What `state_dict` returned.
+        """
         self.reference, self.since_progress = state["reference"], state["since_progress"]
 
 

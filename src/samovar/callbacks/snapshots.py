@@ -58,7 +58,11 @@ class Snapshotter(Callback):
             self.save(run)
 
     def save(self, run: Run) -> None:
-        """Save now, unless this state is already saved."""
+        """Save now, unless this state is already saved.
+
+        Args:
+            run: The live state of the loop.
+        """
         if self._saved_uri == run.next_uri:
             return
         self._result.save(self._state(run), run.position)

@@ -8,7 +8,7 @@ evaluation/<name>/predictions.parquet   of the last          best/…           
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -46,18 +46,48 @@ class WatchedMetric:
     def read(self, run: Run) -> float | None:
         """Its value after this URI; None if it was not measured, or is not defined.
 
+        Args:
+            run: The live state of the loop.
+
         Raises:
             BadInput: The evaluation does not have it: the task has other metrics.
         """
-        lines = [line for line in evaluations_of(run) if self.name.startswith(metric_prefix(line))]
-        available = {f"{metric_prefix(line)}{metric}": value for line in lines for metric, value in _shown(line)}
+        return self.find(evaluations_of(run))
+
+    def find(self, evaluations: Iterable[Mapping[str, Any]]) -> float | None:
+        """Its value in the lines of evaluations; see `read`.
+
+        Args:
+            evaluations: Lines of the metrics log, of one epoch or hour.
+
+        Raises:
+            BadInput: The evaluations do not measure it.
+        """
+        lines = [line for line in evaluations if self.name.startswith(metric_prefix(line))]
+        available = _by_full_name(lines)
         if self.name in available or not any(line["num_examples"] for line in lines):
             return available.get(self.name)
         raise BadInput(f"{self.key}: {self.name!r} is not measured. Available: {', '.join(available) or 'none'}")
 
+    def is_in(self, evaluations: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether one of them has it, defined or not.
+
+        Args:
+            evaluations: Lines of the metrics log, of one epoch or hour.
+        """
+        return self.name in _by_full_name(evaluations)
+
     def badness(self, value: float) -> float:
-        """A number that is lower the better the value is."""
+        """A number that is lower the better the value is.
+
+        Args:
+            value: A value of the metric.
+        """
         return badness(self.name.rpartition(".")[2], value, self.direction)
+
+
+def _by_full_name(lines: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    return {f"{metric_prefix(line)}{metric}": value for line in lines for metric, value in _shown(line)}
 
 
 def _shown(line: Mapping[str, Any]) -> Sequence[tuple[str, float | None]]:

@@ -86,7 +86,12 @@ class BatchMaker:
 
     def make_several(self, number: int, several: Sequence[BatchIndices]) -> list[Batch]:
         """Make consecutive minibatches, the same as one by one. For small ones it is faster: the state of the global
-        generators, from which the model draws too, is saved and restored only once."""
+        generators, from which the model draws too, is saved and restored only once.
+
+        Args:
+            number: The number of the first one.
+            several: The examples of each, by number.
+        """
         if self.is_array:
             return [self._slice(indices) for indices in several]
         with seeds.reseeding() as reseed:

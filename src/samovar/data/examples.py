@@ -59,7 +59,11 @@ class ArrayDataset(Dataset[Any]):
         return self._select(lambda tensor: tensor[index])
 
     def take(self, indices: torch.Tensor | slice) -> tuple[Any, ...]:
-        """Return a whole minibatch, the same as collating its examples would give."""
+        """Return a whole minibatch, the same as collating its examples would give.
+
+        Args:
+            indices: The examples, by number.
+        """
         if isinstance(indices, slice):
             return self._select(lambda tensor: tensor[indices])
         return self._select(lambda tensor: tensor.index_select(0, indices))

@@ -42,7 +42,7 @@ Item: TypeAlias = tuple[Any, np.random.Generator]
 
 
 class BatchIter(ABC):
-    """The seam between `train_model` and your data. Subclass it if `Infinite` does not fit.
+    """The interface between `train_model` and your data. Subclass it if `Infinite` does not fit.
 
     The minibatches of an epoch must depend on (seed, epoch) only, so that a resumed run sees the same ones.
 
@@ -364,7 +364,11 @@ class Threads(Transform):
         self.n_workers = n_workers
 
     def apply(self, items: Iterable[Item]) -> Generator[Item, None, None]:
-        """Apply the function to items in threads, in order."""
+        """Apply the function to items in threads, in order.
+
+        Args:
+            items: Each item with the generator of its random numbers.
+        """
         waiting: deque[Future[Item]] = deque()
         executor = self._open_executor()
         try:

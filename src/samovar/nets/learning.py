@@ -208,6 +208,10 @@ class TabularOptimizer:
         return {"optimizer": self.optimizer.state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any], /) -> None:
-        """Continue from a state."""
+        """Continue from a state.
+
+        Args:
+            state: What `state_dict` returned.
+        """
         self.optimizer.load_state_dict(state["optimizer"])
         self._count = state["count"]

@@ -218,10 +218,10 @@ class TablePreprocessor:
         names = self.columns
         for name in arrays:
             if name not in names:
-                raise UnknownColumn(f"fit saw no column {name!r}; drop it. {suggest(name, names)}")
+                raise UnknownColumn(f"fit saw no column {name!r}; drop it{suggest(name, names)}")
         for name in names:
             if name not in arrays:
-                raise UnknownColumn(f"the rows have no column {name!r}, which fit saw. {suggest(name, arrays)}")
+                raise UnknownColumn(f"the rows have no column {name!r}, which fit saw{suggest(name, arrays)}")
 
     @property
     def columns(self) -> list[str]:
@@ -320,8 +320,8 @@ class TablePreprocessor:
 
 
 def choose_num_bins(num_rows: int) -> int:
-    """Small tables want fewer bins: about one per 512 rows, a power of two from 16 to 64."""
-    return int(np.clip(2 ** round(np.log2(num_rows / 512)), 16, 64))
+    """Small tables want fewer bins: about one per 128 rows, a power of two from 16 to 64."""
+    return int(np.clip(2 ** round(np.log2(num_rows / 128)), 16, 64))
 
 
 def _number_parts(column: Column, array: pa.Array) -> Iterator[tuple[str, Floats]]:

@@ -1,4 +1,4 @@
-"""The seam for everything that happens around training. Knows nothing about what callbacks do."""
+"""The interface for everything that happens around training. Knows nothing about what callbacks do."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Code that runs between URIs: logs, evaluation, snapshots, rules that end a run.
+    """Code that runs at the start and end of a URI, and after each minibatch: logs, evaluation, snapshots, stop rules.
 
     Subclass it and override the methods you need. A run calls its callbacks in their order:
 
@@ -17,7 +17,7 @@ class Callback:
             on_uri_begin
             for minibatch in uri:
                 on_batch_end            only observes
-            on_uri_end                  no minibatch is in flight: measure, log, save
+            on_uri_end                  no minibatch is in flight, and gradients are gone: measure, log, save
         on_run_end                      after the last URI
 
     Every method gets the `Run`. Read from it what you need:
@@ -68,23 +68,50 @@ class Callback:
     """
 
     def on_run_begin(self, run: "Run") -> None:
-        """Called once per process, after the state is restored."""
+        """Called once per process, after the state is restored.
+
+        Args:
+            run: The live state of the loop.
+        """
 
     def on_uri_begin(self, run: "Run") -> None:
-        """Called before the first minibatch of `run.uri`, which may have none."""
+        """Called before the first minibatch of `run.uri`, which may have none.
+
+        Args:
+            run: The live state of the loop.
+        """
 
     def on_batch_end(self, run: "Run") -> None:
-        """Called after each minibatch, with its `run.loss` and `run.record`. Observe only: change nothing here."""
+        """Called after each minibatch, with its `run.loss` and `run.record`. Observe only: change nothing here.
+
+        Gradients can be read only here, after clipping. With `step_minibatches` they are None until a step is complete,
+        and those of a last step with fewer minibatches are never seen.
+
+        Args:
+            run: The live state of the loop.
+        """
 
     def on_uri_end(self, run: "Run") -> None:
-        """Called after the last minibatch of `run.uri`."""
+        """Called after the last minibatch of `run.uri`.
+
+        Args:
+            run: The live state of the loop.
+        """
 
     def on_run_end(self, run: "Run") -> None:
-        """Called after the last URI, but not when the run is stopped or fails."""
+        """Called after the last URI, but not when the run is stopped or fails.
+
+        Args:
+            run: The live state of the loop.
+        """
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return what a snapshot keeps: numbers, strings, tensors, arrays, and lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Args:
+            state: What `state_dict` returned.
+        """

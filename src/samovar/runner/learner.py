@@ -68,7 +68,7 @@ class Learner:
                 lr_factor     multiplies `lr`, whether it comes from a policy or from the optimizer's constructor
                 margin        no optimizer has this setting: `loss` is called with it, `loss(output, targets, margin=…)`
 
-        callbacks: `samovar.Callback` objects that run between URIs.
+        callbacks: `samovar.Callback` objects, which run at the start and end of a URI and after each minibatch.
         mixes_rows: Whether the score of a row depends on the other rows of its minibatch, as with an in-batch softmax.
             Such a model is scored by whole minibatches. By default rows are scored so that neighbours do not matter.
         schedulers: Schedulers of `torch.optim.lr_scheduler`, by what moves them on: `{"step": OneCycleLR(…)}` after
@@ -205,7 +205,7 @@ def _describe(value: object) -> str:
 
 
 @runtime_checkable
-class HashTables(Protocol):
+class HashModule(Protocol):
     """What the loop needs of a `HashEmbedding`. A module counts as one by its methods, so a model may wrap it."""
 
     def advance_clock(self) -> None:
@@ -218,5 +218,5 @@ class HashTables(Protocol):
     def count_live(self) -> Mapping[str, int]: ...
 
 
-def find_hash_tables(model: torch.nn.Module) -> list[HashTables]:
-    return [module for module in model.modules() if isinstance(module, HashTables)]
+def find_hash_tables(model: torch.nn.Module) -> list[HashModule]:
+    return [module for module in model.modules() if isinstance(module, HashModule)]

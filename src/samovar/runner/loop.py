@@ -34,7 +34,7 @@ class Runner:
     Args:
         step: What to do with each minibatch: `MinibatchWorkerPool` trains, `PredictStep` predicts.
         loader: Reads the minibatches. The caller closes it.
-        callbacks: Called between URIs, in this order.
+        callbacks: Called at the start and end of each URI and after each minibatch, in this order.
 
     Example:
         >>> import torch
@@ -68,6 +68,10 @@ class Runner:
 
     def run(self, run: Run, uris: Uris) -> None:
         """Run all URIs from `run.next_uri` on.
+
+        Args:
+            run: The state to start from, which the run moves on.
+            uris: All URIs of the run, also those before `run.next_uri`.
 
         Raises:
             Stopped: A callback called `run.stop`. The run can continue later.

@@ -126,7 +126,7 @@ class NegativeSampler:
         else:
             assert start is not None
             assert hour is not None
-            oldest = max(start, hour - window)
+            oldest = max(start, table.period.shift(hour, -window // table.period.seconds))
             wanted = [each for each in table.hours if each is not None and oldest <= each <= hour]
             hours = {each: self._hours.get(each) or self._read(table, table.hours[each]) for each in wanted}
             self._hours = hours

@@ -78,7 +78,9 @@ class ReplayStream(Stream):
         a row, and every row of the window is equally likely; the minibatch is the one that has it."""
         hours = self._hours
         last = int(np.searchsorted(hours.first_minibatch, number, side="right")) - 1
-        oldest = max(self.start, int(hours.hour[last]) - self.replay.window_seconds)
+        period = self.table.period
+        first = period.shift(int(hours.hour[last]), -self.replay.window_seconds // period.seconds)
+        oldest = max(self.start, first)
         low, high = hours.rows_before[np.searchsorted(hours.hour, [oldest, hours.hour[last]])]
         if low >= high:
             return {}

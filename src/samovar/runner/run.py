@@ -26,7 +26,7 @@ from samovar.embeddings import final_state
 from samovar.errors import Conflict, CorruptData, SamovarError
 from samovar.policies import Policy
 from samovar.runner.callback import Callback
-from samovar.runner.learner import HashTables, Learner, Loss, Optimizer, find_hash_tables
+from samovar.runner.learner import HashModule, Learner, Loss, Optimizer, find_hash_tables
 from samovar.runner.schedules import load_schedulers, schedulers_state
 from samovar.runner.uri import Uri
 from samovar.tables.record import MinibatchRecord
@@ -81,7 +81,7 @@ class Run:
         return self.learner.model
 
     @cached_property
-    def hash_tables(self) -> list[HashTables]:
+    def hash_tables(self) -> list[HashModule]:
         return find_hash_tables(self.model)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from samovar.config.values import nearest
+from samovar.config.values import suggest
 from samovar.errors import BadInput, Conflict
 from samovar.policies import Policy
 from samovar.runner.learner import Learner, Optimizer
@@ -70,9 +70,7 @@ class PolicySettings:
                 for key in group.keys() - {"params"}
             }
         )
-        guess = nearest(name, known)
-        hint = f" Did you mean {guess!r}?" if guess else ""
-        raise BadInput(f"policy {name!r}: no optimizer has this setting.{hint} Available: {', '.join(known)}")
+        raise BadInput(f"policy {name!r}: no optimizer has this setting{suggest(name, known)}")
 
     def begin_step(self) -> dict[str, Any]:
         """Let policies move on by a step, then `apply` them."""

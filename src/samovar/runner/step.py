@@ -99,13 +99,20 @@ class MinibatchWorkerPool:
         self._open: OpenStep | None = None
 
     def begin(self, uri: Uri) -> None:
-        """Advance the clocks of hash tables, which count URIs with data."""
+        """Advance the clocks of hash tables, which count URIs with data.
+
+        Args:
+            uri: The URI that is about to be trained.
+        """
         if uri.num_batches > 0:
             for tables in self._hash_tables:
                 tables.advance_clock()
 
     def run(self, record: MinibatchRecord) -> float:
         """Train on one minibatch, or compute its share of a step of several.
+
+        Args:
+            record: The minibatch.
 
         Returns:
             The loss before the update.
@@ -155,7 +162,7 @@ class MinibatchWorkerPool:
             advance(scheduler, float(loss.detach()) if isinstance(loss, torch.Tensor) else loss)
 
     def _parameters(self) -> list[torch.Tensor]:
-        """Of the dense part: hash tables keep their gradients to themselves."""
+        """Of all optimizers. That of a hash optimizer is an anchor that never has a gradient."""
         groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
         return list({id(each): each for group in groups for each in group["params"]}.values())
 
@@ -242,14 +249,14 @@ class PredictStep:
 @contextmanager
 def frozen(model: torch.nn.Module, seed: int) -> Iterator[None]:
     """Switch to evaluation mode and to random generators seeded with `seed`; restore both afterwards."""
-    modes = {module: module.training for module in model.modules()}
+    trained = [module for module in model.modules() if module.training]
     model.eval()
     try:
         with seeds.seeded(seed):
             yield
     finally:
-        for module, is_training in modes.items():
-            module.training = is_training
+        for module in trained:
+            module.training = True
 
 
 def _describe(value: object) -> str:

@@ -46,14 +46,14 @@ class InputValues(dict[str, RecordValue]):
     """What a model gets. A name that is missing is one sentence, not the traceback of a KeyError."""
 
     def __missing__(self, name: str) -> RecordValue:
-        raise UnknownColumn(f"the model reads {name!r}, which is not one of its features. {suggest(name, self)}")
+        raise UnknownColumn(f"the model reads {name!r}, which is not one of its features{suggest(name, self)}")
 
 
 class TargetValues(dict[str, RecordValue]):
     """What a loss gets. A name that is missing is one sentence, not the traceback of a KeyError."""
 
     def __missing__(self, name: str) -> RecordValue:
-        raise UnknownColumn(f"the loss reads {name!r}, which is not in `targets`: list it there. {suggest(name, self)}")
+        raise UnknownColumn(f"the loss reads {name!r}, which is not in `targets`: list it there{suggest(name, self)}")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from samovar.hours import HOURLY, Period
 from samovar.runner.stream import Stream
 
 
@@ -22,6 +23,7 @@ class Uri:
         epoch: What policies count: the epoch offline, the number of the hour online.
         is_epoch_end: Whether the epoch ends with this URI.
         hour: The start of its hour in seconds since 1970 UTC; None offline.
+        period: What it covers, if not an hour.
     """
 
     number: int
@@ -32,6 +34,7 @@ class Uri:
     epoch: int
     is_epoch_end: bool = True
     hour: int | None = None
+    period: Period = HOURLY
 
     @property
     def is_epoch_begin(self) -> bool:

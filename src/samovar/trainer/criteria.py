@@ -130,7 +130,11 @@ class MixedCriterion:
         return _weighted_mean(losses, target, weights)
 
     def postproc(self, pred: torch.Tensor) -> torch.Tensor:
-        """Turn the raw output of the net into numbers and probabilities."""
+        """Turn the raw output of the net into numbers and probabilities.
+
+        Args:
+            pred: The net's output, [B, outputs].
+        """
         columns = self._get_columns()
         shaped = pred.reshape(len(pred), -1) if pred.dim() == 1 else pred
         if len(columns.kinds) == 1 and columns.kinds[0] > 2:
@@ -195,7 +199,11 @@ class MixedCriterion:
         return {"kinds": list(columns.kinds), "means": list(columns.means), "stds": list(columns.stds)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state; `CorruptData` if it is damaged."""
+        """Continue from a state; `CorruptData` if it is damaged.
+
+        Args:
+            state: What `state_dict` returned.
+        """
         found = check_state(_State, state, "the state of the MixedCriterion")
         self.columns = TargetColumns(tuple(found.kinds), tuple(found.means), tuple(found.stds))
 
@@ -226,8 +234,8 @@ def _class_loss(output: torch.Tensor, labels: torch.Tensor, reduction: str) -> t
 def _unknown_class(output: torch.Tensor, labels: torch.Tensor) -> BadInput:
     found = labels.max() if int(labels.max()) >= output.shape[1] else labels.min()
     return BadInput(
-        f"net: has outputs for the classes 0 to {output.shape[1] - 1}, got the class {int(found)} as a target. Change "
-        "the last layer, or give floats as targets if they are numbers rather than classes"
+        f"the net has outputs for the classes 0 to {output.shape[1] - 1}, got the class {int(found)} as a target. "
+        "Change the last layer, or give floats as targets if they are numbers rather than classes"
     )
 
 
@@ -304,7 +312,7 @@ def make_criterion(criterion: Any, subset: TrainingSubset) -> Any:
     if not callable(criterion) or not hasattr(criterion, "postproc"):
         kind = criterion if isinstance(criterion, type) else type(criterion)
         raise BadInput(
-            f"criterion: {kind.__name__} must have __call__(output, target, weights=None, unscaled=False) and "
-            "postproc(pred)"
+            f"criterion: {kind.__name__} needs the methods __call__(output, target, weights=None, unscaled=False) and "
+            "postproc(pred). See MixedCriterion"
         )
     return criterion(subset) if isinstance(criterion, type) else criterion

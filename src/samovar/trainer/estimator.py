@@ -80,7 +80,7 @@ class Estimator(Predictor):
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
-                raise BadInput(f"PytorchTrainer has no argument {name!r}. {suggest(name, known)}")
+                raise BadInput(f"PytorchTrainer has no argument {name!r}{suggest(name, known)}")
             if name in ("net_builder", "net_build_args"):
                 if name == "net_builder" and value is not None and not callable(value):
                     raise BadInput(f"net_builder must be a function that returns a new net, got {type(value).__name__}")

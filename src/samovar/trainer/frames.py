@@ -84,10 +84,10 @@ class FrameInputs:
         names = [each.column.name for each in self._inputs]
         for name in columns:
             if name not in names:
-                raise UnknownColumn(f"the net was trained without a column {name!r}; drop it. {suggest(name, names)}")
+                raise UnknownColumn(f"the net was trained without a column {name!r}; drop it{suggest(name, names)}")
         for name in names:
             if name not in columns:
-                raise UnknownColumn(f"the rows have no column {name!r}, which the net needs. {suggest(name, columns)}")
+                raise UnknownColumn(f"the rows have no column {name!r}, which the net needs{suggest(name, columns)}")
         if self._are_ids:
             return [np.stack([np.asarray(columns[each.column.name].cast(pa.int64())) for each in self._inputs], 1)]
         numbers = [_read_numbers(each, columns[each.column.name]) for each in self._inputs if not _is_category(each)]
@@ -146,7 +146,7 @@ def take_target(rows: Any, targets: Any) -> tuple[Any, Any]:
         raise BadInput(f"target: {targets!r} is the name of a column, but the inputs have no names")
     columns = read_columns(rows)
     if targets not in columns:
-        raise UnknownColumn(f"target: the rows have no column {targets!r}. {suggest(targets, columns)}")
+        raise UnknownColumn(f"target: the rows have no column {targets!r}{suggest(targets, columns)}")
     return {name: array for name, array in columns.items() if name != targets}, columns[targets]
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field, Strict
 
-from samovar.config.document import suggest_path
+from samovar.config.places import suggest_path
 from samovar.config.records import Number, Text, check_state, in_file
 from samovar.config.values import describe
 from samovar.errors import BadInput, NotAResult, SamovarError
@@ -100,17 +100,17 @@ def find_net(name: str | Path, run: int | None) -> Path:
     path = net_path(name)
     if path.exists():
         return path
-    looked = "" if str(path) == str(name) else f". load({str(name)!r}) reads this file, and no other"
+    looked = "" if str(path) == str(name) else f". load({str(name)!r}) looks only there"
     raise NotAResult(f"{path}: no such file{looked}{suggest_path(path, '*.pt')}")
 
 
 def base_path(name: str | Path) -> Path:
     """The name of a training as a path; people also give the name of the file."""
     if not isinstance(name, str | os.PathLike):
-        raise BadInput(f"name must be that of a net, got {describe(name)}")
+        raise BadInput(f"name must be the name or path of a net, got {describe(name)}")
     path = Path(name).expanduser()
     if path.name in ("", "..", ".pt"):
-        raise BadInput(f"name must be that of a net, got {str(name)!r}")
+        raise BadInput(f"name must be the name or path of a net, got {str(name)!r}")
     return path.with_name(path.name.removesuffix(".pt"))
 
 
@@ -195,7 +195,7 @@ def restore_criterion(path: Path, saved: NetFile, given: Any) -> Any:
     if given is None:
         if kind == "own":
             raise BadInput(
-                f"{path}: was trained with your own criterion {saved.criterion.name}, and files hold no code. "
+                f"{path} was trained with your own criterion {saved.criterion.name}, and net files contain no code. "
                 "Pass it: load(…, criterion=…)"
             )
         given = MixedCriterion() if kind == "mixed" else TabularTask()

@@ -106,7 +106,7 @@ class Predictor(ABC):
             ```
         """
         if self._find_classes() is None:
-            raise BadInput("predict_proba needs a net that was trained on one column of classes, or of yes or no")
+            raise BadInput("predict_proba needs a net that was trained on one target of classes. Use predict")
         predicted = self._predict_outputs(data)
         flat = predicted.reshape(len(predicted), -1)
         return np.concatenate([1 - flat, flat], 1) if flat.shape[1] == 1 else flat
@@ -148,7 +148,10 @@ class Predictor(ABC):
                 self.criterion, predicted, as_tensor(targets, "targets").double().numpy(), weighing
             )
         else:
-            raise BadInput(f"score knows MixedCriterion, not your own criterion {type(self.criterion).__name__}")
+            raise BadInput(
+                f"score cannot judge predictions of your own criterion {type(self.criterion).__name__}. Use predict "
+                "and measure them yourself"
+            )
         return float(np.mean(columns))
 
     def predict_dataset(
@@ -199,7 +202,7 @@ class Predictor(ABC):
         """The classes that the net predicts; absent if it predicts numbers."""
         classes = self._find_classes()
         if classes is None:
-            raise AttributeError("the net predicts no classes")
+            raise AttributeError("classes_ is only for a net that was trained on one target of classes")
         return classes
 
     def _find_classes(self) -> NDArray[Any] | None:

@@ -273,4 +273,4 @@ def to_numpy(prediction: Any) -> np.ndarray[Any, Any]:
         return array
     if isinstance(prediction, np.ndarray):
         return prediction
-    raise BadInput(f"postproc must return a tensor with one row per example, got {type(prediction).__name__}")
+    raise BadInput(f"postproc must return a tensor or an array, got {type(prediction).__name__}")

@@ -282,7 +282,7 @@ class PytorchTrainer(StoredNet):
         users = check_callbacks(callbacks)
         check_dataset(dataset)
         if resume and name is None:
-            raise BadInput("resume needs the name of the training")
+            raise BadInput("resume=True needs name, the name of the training to resume")
         is_table = self._is_for_table(criterion, optimizer)
         split = split_examples(len(dataset), train_prop, shuffle)
         arrays = as_arrays(dataset)
@@ -375,19 +375,19 @@ class PytorchTrainer(StoredNet):
         settings = {"name": None, **self._given_options(), **options}
         if unknown := settings.keys() - self._defaults().keys():
             name = min(unknown)
-            raise BadInput(f"fit has no argument {name!r}. {suggest(name, self._defaults())}")
+            raise BadInput(f"fit has no argument {name!r}{suggest(name, self._defaults())}")
         is_fast = settings.pop("fast", False) if fast is None else fast
         rows, wanted = take_target(inputs, targets)
         self._target_name = targets if isinstance(targets, str) else None
         if self.net_builder is None:
             if "criterion" in settings:
-                raise BadInput("criterion: the net for tables has its own. Pass net_builder to choose another")
+                raise BadInput("criterion: the built-in net for tables has its own. Pass net_builder to choose another")
             dataset = self._read_table(rows, wanted, weights, settings)
             self._num_members = 1 if is_fast else NUM_MEMBERS
             settings["criterion"] = self.criterion
         else:
             if is_fast:
-                raise BadInput("fast is for the net that needs no builder")
+                raise BadInput("fast=True is for the built-in net for tables. Remove it, or remove net_builder")
             dataset = self._read_inputs(rows, wanted, weights, settings)
         self.train(dataset, **settings)
         return self

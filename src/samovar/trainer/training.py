@@ -82,7 +82,9 @@ class Training:
             stack.enter_context(only_deterministic(options.deterministic))
             console_output = self._console_output(stack, history)
             stop_file = None if self.name is None else EarlyStopFile(self.name.with_name(f"stop_{self.name.name}"))
-            logs = [] if result is None else [MetricsLog(result), TensorBoard(result), TimingLog(result)]
+            logs = (
+                [] if result is None else [MetricsLog(result), TensorBoard(result), TimingLog(result, options.n_epochs)]
+            )
             callbacks = [
                 KeptSplit(self.split), KeptScales(self.scales), FiniteInputs(), validation, best, *users, *logs,
                 plateau, Restarts(plateau), history, *console_output, *([] if hook is None else [hook]), PolicyClock(),

@@ -9,6 +9,7 @@ from samovar.lazy import lazy_names
 
 if TYPE_CHECKING:
     from samovar.training.dry_run import try_batches
+    from samovar.training.exporting import ExportRequest, ExportResult, export, run_export
     from samovar.training.library import load, predict, train
     from samovar.training.model_directory import ModelDirectory, PredictionDirectory
     from samovar.training.prediction import PredictRequest, PredictResult, run_prediction
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
     from samovar.training.session import TrainResult, run_training
 
 __all__ = [
+    "ExportRequest",
+    "ExportResult",
     "ModelDirectory",
     "PredictRequest",
     "PredictResult",
     "PredictionDirectory",
     "Request",
     "TrainResult",
+    "export",
     "load",
     "make_request",
     "predict",
+    "run_export",
     "run_prediction",
     "run_training",
     "train",
@@ -34,15 +39,19 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "ExportRequest": "exporting:ExportRequest",
+        "ExportResult": "exporting:ExportResult",
         "ModelDirectory": "model_directory:ModelDirectory",
         "PredictRequest": "prediction:PredictRequest",
         "PredictResult": "prediction:PredictResult",
         "PredictionDirectory": "model_directory:PredictionDirectory",
         "Request": "request:Request",
         "TrainResult": "session:TrainResult",
+        "export": "exporting:export",
         "load": "library:load",
         "make_request": "request:make_request",
         "predict": "library:predict",
+        "run_export": "exporting:run_export",
         "run_prediction": "prediction:run_prediction",
         "run_training": "session:run_training",
         "train": "library:train",

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Self
 
 from samovar.config import ChangedDefault, Ledger, changed_defaults, compare
+from samovar.config.places import Place, Url
 from samovar.errors import Conflict, SamovarError
 from samovar.results import ResultDirectory, ResultPlan, open_directory
 from samovar.results.directory import CONFIG
+from samovar.store import open_store
 
 MAX_NEIGHBOURS = 100
 
@@ -33,7 +35,7 @@ class EarlierRun:
         return cls(directory.name, ledger) if ledger is not None else None
 
 
-def find_earlier_run(plan: ResultPlan, out: Path, replayed: ResultDirectory | None = None) -> EarlierRun | None:
+def find_earlier_run(plan: ResultPlan, out: Place, replayed: ResultDirectory | None = None) -> EarlierRun | None:
     """Find the run whose defaults a new directory is compared with."""
     if replayed is not None:
         return EarlierRun.of(replayed)
@@ -64,8 +66,11 @@ def check_changes(earlier: EarlierRun, changes: Iterable[ChangedDefault], is_acc
     return lines
 
 
-def _list_neighbours(out: Path) -> Sequence[Path]:
-    """Directories beside `out`, newest first."""
+def _list_neighbours(out: Place) -> Sequence[Place]:
+    """Directories beside `out`, newest first; those of an object store by name, the last first."""
+    if isinstance(out, Url):
+        names = [name for name, is_folder in open_store(out.parent).names().items() if is_folder and name != out.name]
+        return [out.parent / name for name in reversed(names)][:MAX_NEIGHBOURS]
     if not out.parent.is_dir():
         return []
     times: dict[Path, int] = {}

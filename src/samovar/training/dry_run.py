@@ -56,8 +56,9 @@ def try_batches(request: Request, num_batches: int) -> str:
         UserError: The config, the script or the tables cannot be used.
 
     Example:
-        >>> print(try_batches(make_request("online.json", "model.py"), 2).splitlines()[0])
-        model: 5 parameters in Linear
+        >>> from samovar.training import make_request
+        >>> print(try_batches(make_request("click.json", "model.py"), 2).splitlines()[0])
+        input user bag: data [64], data_len [64]
     """
     no_directory = ResultDirectory(MemoryStore())
     effective = make_effective_config(request.tree, request.folder, Path("dry_run"), no_directory)

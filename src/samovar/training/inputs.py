@@ -7,10 +7,10 @@ TableOpener.source(section) ─▶ DataSource ─▶ stream(start, stop) ─▶ 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from samovar.config import resolve_path
-from samovar.config.values import nearest
+from samovar.config.places import Place
+from samovar.config.values import suggest
 from samovar.errors import ConfigError, Conflict, NotAResult, UnknownColumn
 from samovar.hours import Period
 from samovar.results import ResultDirectory, Source, open_directory
@@ -32,7 +32,7 @@ class Input:
 
     key: str
     """The config path of the table, for example `train_data.table`."""
-    path: Path
+    path: Place
     table: Table
     features: Sequence[str] | None
     """None: the features that no other input lists."""
@@ -86,8 +86,8 @@ class DataSource:
         for each in self.inputs:
             if each.table.period != period:
                 raise ConfigError(
-                    f"{each.key}: {each.path} is split by the {each.table.period.name}, but {other} by the "
-                    f"{period.name}. Brew both with the same uri"
+                    f"{each.key}: {each.path} is split by the {each.table.period.full_name}, but {other} by the "
+                    f"{period.full_name}. Brew both with the same uri and timezone"
                 )
 
     @cached_property
@@ -196,7 +196,7 @@ class DataSource:
 class TableOpener:
     """Opens the tables of a config, at the versions that an existing result directory has pinned."""
 
-    def __init__(self, folder: Path, directory: ResultDirectory, is_following: bool = False) -> None:
+    def __init__(self, folder: Place, directory: ResultDirectory, is_following: bool = False) -> None:
         self._folder = folder
         self._pinned = {source.key: source for source in directory.lineage.sources} if directory.is_created else {}
         self._is_following = is_following
@@ -228,7 +228,7 @@ class TableOpener:
             inputs.append(Input(key, path, opened, entry.features, entry.targets, entry.keys))
         return DataSource(section, _with_keys(inputs, keys), merge_tables.merge_keys, options)
 
-    def _open(self, key: str, text: str) -> tuple[Path, Table]:
+    def _open(self, key: str, text: str) -> tuple[Place, Table]:
         path, pinned = resolve_path(text, self._folder, symlinks="follow"), self._pinned.get(key)
         try:
             newest = open_table(path)
@@ -277,7 +277,8 @@ def _reopened(each: Input) -> Input:
     if newest.id != each.table.id or newest.version < each.table.version:
         raise Conflict(
             f"{each.key}: {each.path} was replaced by another table: expected id {each.table.id} at version "
-            f"{each.table.version} or later, got id {newest.id} at version {newest.version}"
+            f"{each.table.version} or later, got id {newest.id} at version {newest.version}. Put the old table back, "
+            "or train in a new directory"
         )
     return replace(each, table=newest)
 
@@ -295,12 +296,8 @@ def _with_keys(inputs: list[Input], keys: Sequence[str]) -> list[Input]:
 def _check_column(each: Input, role: str, name: str) -> None:
     columns = each.table.columns
     if name not in columns:
-        best = nearest(name, columns)
-        guess = f" Did you mean {best!r}?" if best else ""
-        raise UnknownColumn(
-            f"{each.key.removesuffix('table')}{role}: no column {name!r} in {each.path}.{guess} "
-            f"Available: {', '.join(columns)}"
-        )
+        where = f"{each.key.removesuffix('table')}{role}"
+        raise UnknownColumn(f"{where}: no column {name!r} in {each.path}{suggest(name, columns)}")
 
 
 def _unique(names: Iterable[str]) -> list[str]:

@@ -3,43 +3,33 @@ of the command line.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
 from rich.console import Console
 
 from samovar.config import merge, read_config, resolve_path
-from samovar.config.document import as_path
 from samovar.config.identity import named_place
-from samovar.config.values import nearest
-from samovar.embeddings import HashEmbedding
-from samovar.errors import BadInput, ConfigError, Conflict, NotAResult, UnknownKey
+from samovar.config.places import PathLike, Place, Url, as_path, as_place
+from samovar.config.values import did_you_mean, nearest
+from samovar.errors import BadInput, ConfigError, UnknownKey
 from samovar.results import ResultDirectory, open_directory
-from samovar.results.directory import CONFIG, SCRIPT, WITHOUT_MODEL, Epoch
-from samovar.results.lineage import digest
-from samovar.runner import Callback, Run
-from samovar.runner.scaling import scale_inputs
-from samovar.runner.step import frozen
+from samovar.results.directory import Epoch
+from samovar.runner import Callback
+from samovar.scoring.bundle import BUNDLE_KIND, read_bundle
 from samovar.scoring.model import Model
-from samovar.scoring.signature import Inputs, Signature
-from samovar.scoring.tiles import score
-from samovar.seeds import seeded
-from samovar.store import LocalStore
+from samovar.store import MemoryStore, place_of
 from samovar.tables import Table
 from samovar.training.facade import check_callbacks
 from samovar.training.function import script_of
+from samovar.training.loading import Build, restore
 from samovar.training.model_directory import ModelDirectory, PredictionDirectory
 from samovar.training.prediction import PredictRequest, run_prediction
 from samovar.training.request import Request
-from samovar.training.schema import Dates, OfflineConfig, OfflineData, OnlineConfig, OnlineData, load_config
+from samovar.training.schema import Dates, OfflineConfig, OfflineData, OnlineConfig, OnlineData
 from samovar.training.script import Script, read_script
-from samovar.training.session import build_learner, run_training
-
-PathLike: TypeAlias = str | os.PathLike[str]
-Build: TypeAlias = Callable[..., Any]
+from samovar.training.session import run_training
 
 
 def train(
@@ -86,18 +76,19 @@ def train(
             reported as such, with the difference.
 
     Example:
-        >>> run = samovar.train("model.py", table, targets=["clicked"], model_dir="models/click", epoch_count=2)
-        >>> run.load().predict([{"user": 17, "price": 9.5}])
-        array([0.0731...], dtype=float32)
+        >>> table = samovar.open_table("clicks")
+        >>> run = samovar.train("model.py", table, targets=["clicked"], model_dir="models/new", epoch_count=2)
+        >>> run.load().predict([{"user": 17, "price": 9.5}]).shape
+        (1,)
     """
     given = {"table": table, "targets": _names(targets)}
     tree = _make_tree(given, evaluate, model, config_keys)
     folder, where = Path.cwd(), "config"
     if isinstance(config, Mapping):
-        tree = merge(dict(config), tree)
+        tree = merge(dict(config), tree, where="samovar.train")
     elif config is not None:
         path = as_path(config, "config").expanduser()
-        folder, where, tree = path.parent, str(path), merge(read_config(path), tree)
+        folder, where, tree = path.parent, str(path), merge(read_config(path), tree, where="samovar.train")
     request = Request(
         tree,
         where,
@@ -144,15 +135,16 @@ def predict(
         UserError: The table does not fit the model, or the directory belongs to another prediction.
 
     Example:
-        >>> samovar.predict("models/click", "tables/new", "predictions/new", keys=["hit"]).predictions()
+        >>> samovar.predict("models/click", "clicks", "scores", keys=["hit"]).predictions().columns.tolist()
+        ['hit', 'prediction']
     """
     for name in dates:
         if name not in Dates.model_fields:
             raise UnknownKey(f"predict: no argument {name!r}. Available dates: {', '.join(Dates.model_fields)}")
     request = PredictRequest(
-        Path(model.name) if isinstance(model, ResultDirectory) else as_path(model, "model"),
-        Path(_table_path(table)),
-        None if out is None else as_path(out, "out"),
+        model.place if isinstance(model, ResultDirectory) else as_place(model, "model"),
+        as_place(_table_path(table)),
+        None if out is None else as_place(out, "out"),
         _names(keys),
         _names(targets),
         None if features is None else _names(features),
@@ -170,10 +162,10 @@ def load(
     epoch: Epoch = "last",
     build: Build | None = None,
 ) -> Model:
-    """Load a trained model, ready to score raw rows with the bits that `samovar predict` writes. Runs its script.
+    """Load a trained model, ready to score raw rows with the bits that `samovar predict` writes.
 
     Args:
-        directory: A model directory.
+        directory: A bundle, which is data alone, or a model directory, whose script is run.
         snapshot: Whether to load the newest snapshot of a model that is still training.
         epoch: "best" loads the model after its best evaluation, "last" the model as training ended.
         build: The function that it was trained with, if that uses values of a notebook that are not in `script.py`.
@@ -187,34 +179,13 @@ def load(
 
     Example:
         >>> model = samovar.load("models/click")
-        >>> model.predict(frame)
-        array([0.0731..., 0.0512...], dtype=float32)
+        >>> model.predict([{"user": 17, "price": 9.5}, {"user": 99, "price": 1.0}]).shape
+        (2,)
     """
-    origin = directory if isinstance(directory, ResultDirectory) else open_directory(as_path(directory, "model"))
-    if origin.kind in WITHOUT_MODEL:
-        raise origin.is_not("model")
-    signature = Signature.read(origin.store)
-    if not origin.is_finished and not snapshot:
-        raise NotAResult(f"{origin.name} is {origin.condition}, not finished. snapshot=True loads its newest snapshot")
-    state = origin.load_model(_check_epoch(epoch))
-    config = load_config(origin.config, f"{origin.name}/{CONFIG}")
-    script = read_script(Path(origin.name) / SCRIPT) if build is None else _same_function(build, origin)
-    with _restored_threads(), seeded(config.seed):
-        learner = build_learner(config, script).learner
-    scale_inputs(learner.model, signature.inputs)
-    Run(learner).load_model(state.tree)
-    num_threads = config.num_threads
-
-    def forward(inputs: Inputs) -> Any:
-        return learner.predict(learner.model(inputs))
-
-    def apply(inputs: Inputs, num_rows: int) -> Any:
-        with _restored_threads(), torch.no_grad(), frozen(learner.model, config.seed):
-            torch.set_num_threads(num_threads or 1)
-            return forward(inputs) if learner.mixes_rows else score(forward, inputs, num_rows)
-
-    modules = [module for module in learner.model.modules() if isinstance(module, HashEmbedding)]
-    return Model(origin.name, signature, apply, modules)
+    origin = directory if isinstance(directory, ResultDirectory) else open_directory(as_place(directory, "model"))
+    if origin.kind == BUNDLE_KIND:
+        return read_bundle(origin).model()
+    return restore(origin, snapshot=snapshot, epoch=_check_epoch(epoch), build=build).model()
 
 
 def _names(columns: str | Sequence[str]) -> list[str]:
@@ -249,9 +220,7 @@ def _make_tree(
         elif key in inner:
             section[key] = value
         else:
-            best = nearest(key, top | inner)
-            guess = f" Did you mean {best!r}?" if best else ""
-            raise UnknownKey(f"train: no argument or config key {key!r}.{guess}")
+            raise UnknownKey(f"train: no argument or config key {key!r}{did_you_mean(nearest(key, top | inner))}")
     if evaluate is not None:
         tree["evaluation"] = {**tree.get("evaluation", {}), "eval_confs": list(_make_entries(evaluate, section))}
     if section:
@@ -273,19 +242,19 @@ def _make_entries(evaluate: Mapping[str, Mapping[str, Any]], train_data: Mapping
 
 def _table_path(table: PathLike | Table) -> str:
     if not isinstance(table, Table):
-        return str(resolve_path(str(as_path(table, "table")), Path.cwd(), symlinks="follow"))
-    if not isinstance(table.store, LocalStore):
+        return str(resolve_path(str(as_place(table, "table")), Path.cwd(), symlinks="follow"))
+    if isinstance(table.store, MemoryStore):
         raise BadInput(f"{table.name}: a table in memory cannot be trained on. Brew it into a directory")
-    return str(table.store.root.resolve())
+    return str(place_of(table.store).resolve())
 
 
 def _find_place(
     model_dir: PathLike | None, config: PathLike | Mapping[str, Any] | None, tree: Mapping[str, Any]
-) -> Path:
+) -> Place:
     if model_dir is not None:
-        return as_path(model_dir, "model_dir").expanduser()
+        return as_place(model_dir, "model_dir").expanduser()
     if config is not None and not isinstance(config, Mapping):
-        return named_place(Path(config).expanduser(), tree)
+        return named_place(as_path(config, "config").expanduser(), tree)
     named = tree.get("model_dir") or tree.get("out")
     if not isinstance(named, str):
         raise ConfigError("model_dir: missing. Give the directory of the model")
@@ -293,27 +262,11 @@ def _find_place(
 
 
 def _read_script(script: PathLike | Build, files: Mapping[str, PathLike]) -> Script:
-    if isinstance(script, str | os.PathLike):
-        return read_script(Path(script).expanduser(), {name: Path(path) for name, path in files.items()})
+    if isinstance(script, str | os.PathLike | Url):
+        local = {name: as_path(path, f"files[{name!r}]") for name, path in files.items()}
+        return read_script(as_place(script, "script").expanduser(), local)
     if not callable(script):
         as_path(script, "script")
     if files:
         raise ConfigError("files: only a script in a file can have files; a function can use them directly")
     return script_of(script)
-
-
-def _same_function(build: Build, origin: ResultDirectory) -> Script:
-    script = script_of(build)
-    if digest(script.source) != origin.code.get(SCRIPT):
-        raise Conflict(f"{origin.name} was trained with another function; its source is in {SCRIPT} there")
-    return script
-
-
-@contextmanager
-def _restored_threads() -> Iterator[None]:
-    """Scores depend on the number of threads, which belongs to the caller's process."""
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

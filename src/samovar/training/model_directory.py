@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from samovar.config.values import nearest
+from samovar.config.places import PathLike, as_path
+from samovar.config.values import suggest
 from samovar.errors import BadInput, NotAResult
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.artifacts import METRICS_LOG, read_log
@@ -30,12 +31,15 @@ _FOLDER = "evaluation"
 class PredictionDirectory(ResultDirectory):
     """A result directory with predictions: what `samovar.predict` returns.
 
+    Args:
+        store: The directory.
+
     Attributes:
         was_finished: Whether it was found finished, and nothing was done.
         notes: What the call said: settings that differ, hours without rows, versions that changed.
 
     Example:
-        >>> done = samovar.predict("models/click", "tables/new", "predictions/new", keys=["hit"], targets=["clicked"])
+        >>> done = samovar.predict("models/click", "clicks", "measured", keys=["hit"], targets=["clicked"])
         >>> done.predictions().columns.tolist()
         ['hit', 'clicked', 'prediction']
     """
@@ -44,16 +48,26 @@ class PredictionDirectory(ResultDirectory):
     notes: Sequence[str] = ()
 
     @classmethod
-    def of(cls, path: Path | str, was_finished: bool = False, notes: Sequence[str] = ()) -> Self:
-        """Open the directory."""
-        found = cls(open_directory(path).store)
+    def of(cls, place: PathLike, was_finished: bool = False, notes: Sequence[str] = ()) -> Self:
+        """Open the directory.
+
+        Args:
+            place: The directory.
+            was_finished: Whether there was nothing to do.
+            notes: What the user should look at.
+        """
+        found = cls(open_directory(place).store)
         found.was_finished, found.notes = was_finished, tuple(notes)
         return found
 
     @property
     def path(self) -> Path:
-        """Where it is."""
-        return Path(self.name)
+        """Where it is on this machine.
+
+        Raises:
+            BadInput: It is in an object store: see `place`.
+        """
+        return as_path(self.place, "path")
 
     def metrics(self, by: Span = "hour") -> "pandas.DataFrame":
         """The quality of its evaluations.
@@ -86,9 +100,7 @@ class PredictionDirectory(ResultDirectory):
             raise BadInput(f"{self.name} has several evaluations; name one of {', '.join(names)}")
         chosen = names[0] if name is None else name
         if chosen not in names:
-            best = nearest(chosen, names)
-            guess = f" Did you mean {best!r}?" if best else ""
-            raise BadInput(f"{self.name}: no evaluation {chosen!r}.{guess} Available: {', '.join(names)}")
+            raise BadInput(f"{self.name}: no evaluation {chosen!r}{suggest(chosen, names)}")
         wanted = self._choose(sorted(part for part in parts if part.split("/")[1] == chosen), epoch)
         tables = [pq.read_table(io.BytesIO(self.store.read(part))) for part in wanted]
         return pa.concat_tables(tables).to_pandas()
@@ -100,7 +112,7 @@ class PredictionDirectory(ResultDirectory):
         of_uris = [part for part in parts if part.startswith(f"{folder}/uri")]
         if epoch == "best":
             if best not in parts:
-                raise NotAResult(f"{self.name}: has no predictions of a best epoch")
+                raise NotAResult(f"{self.name} has no predictions of a best epoch. Read those of the last one")
             return [best]
         return [last] if last in parts else of_uris[-1:] or parts
 
@@ -108,10 +120,13 @@ class PredictionDirectory(ResultDirectory):
 class ModelDirectory(PredictionDirectory):
     """The directory of a model: a `samovar.results.ResultDirectory` with what is special about models.
 
+    Args:
+        store: The directory.
+
     Example:
-        >>> run = samovar.train("model.py", table, targets=["clicked"], model_dir="models/click")
-        >>> run.status.state, run.config["seed"]
-        ('finished', 0)
+        >>> run = samovar.train("model.py", "clicks", targets=["clicked"], model_dir="models/plain")
+        >>> run.status.state
+        'finished'
     """
 
     @property
@@ -144,7 +159,12 @@ class ModelDirectory(PredictionDirectory):
         return figure
 
     def load(self, *, snapshot: bool = False, epoch: Epoch = "last") -> "Model":
-        """Load the model; see `samovar.load`."""
+        """Load the model; see `samovar.load`.
+
+        Args:
+            snapshot: Take the newest snapshot, also of a run that has not finished.
+            epoch: "best" takes the model after its best evaluation, "last" the one at the end.
+        """
         from samovar.training.library import load
 
         return load(self, snapshot=snapshot, epoch=epoch)

@@ -33,7 +33,7 @@ def check_prefixes(key: str, prefixes: Iterable[str], names: Iterable[str], noun
     known = list(names)
     for prefix in prefixes:
         if not any(covers(prefix, name) for name in known):
-            raise ConfigError(f"{key}: no {noun} begins with {prefix!r}. {suggest(prefix, _all_prefixes(known))}")
+            raise ConfigError(f"{key}: no {noun} begins with {prefix!r}{suggest(prefix, _all_prefixes(known))}")
 
 
 def _all_prefixes(names: Iterable[str]) -> list[str]:

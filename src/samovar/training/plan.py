@@ -10,7 +10,6 @@ from samovar.callbacks.evaluation import EvaluationJob
 from samovar.callbacks.watching import WatchedMetric
 from samovar.config.values import suggest
 from samovar.errors import BadInput, ConfigError
-from samovar.hours import show_hour
 from samovar.runner import Learner, Uri, Uris
 from samovar.runner.negatives import SAMPLING_PROBABILITY, Negatives, NegativeSampler
 from samovar.runner.replay import Replay
@@ -189,12 +188,12 @@ def _make_sampler(config: Config, train: DataSource) -> NegativeSampler | None:
     for name in options.columns:
         if name not in (train.features or ()):
             raise ConfigError(
-                f"train_data.negatives.columns: {name!r} is not a feature of the model. "
+                f"train_data.negatives.columns: {name!r} is not a feature of the model"
                 f"{suggest(name, train.features or ())}"
             )
     for name in (GROUP_START, SAMPLING_PROBABILITY):
         if name in train.targets:
-            raise ConfigError(f"train_data.targets: negatives make the column {name!r}. Remove it here")
+            raise ConfigError(f"train_data.targets: {name!r} is added by negatives. Remove it from targets")
     if options.target is None and len(train.targets) > 1:
         raise ConfigError(
             f"train_data.negatives.target: missing. Which of {', '.join(train.targets)} is 0 for negatives?"
@@ -245,6 +244,7 @@ def _whole_table(source: DataSource) -> Callable[[int | None], Uri]:
 def _choose_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> TrainingData:
     start, stop = config.train_data.hours
     first, last = _hour_span(train)
+    show = train.period.show
     for source in evaluations:
         _hour_span(source)
     _check_periods(config, train, evaluations)
@@ -253,23 +253,23 @@ def _choose_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence
     stop = last if stop is None and not follows else stop
     if start >= last and not follows:
         raise ConfigError(
-            f"train_data.start_date must be before {show_hour(last)}, the end of {train.name}, got {show_hour(start)}"
+            f"train_data.start_date must be before {show(last)}, the end of {train.name}, got {show(start)}"
         )
     if stop is not None and stop <= first:
         raise ConfigError(
-            f"train_data.end_date must be after {show_hour(first)}, the start of {train.name}, got {show_hour(stop)}"
+            f"train_data.end_date must be after {show(first)}, the start of {train.name}, got {show(stop)}"
         )
     if follows or stop is None:
         return TrainingData(config, train, evaluations, start, stop)
     if train.complete_until is not None and stop > train.complete_until:
         raise ConfigError(
-            f"train_data.end_date: {show_hour(stop)} is too late, version {train.inputs[0].table.version} of "
-            f"{train.name} is complete until {show_hour(train.complete_until)}. "
+            f"train_data.end_date: {show(stop)} is too late: version {train.inputs[0].table.version} of "
+            f"{train.name} is complete until {show(train.complete_until)}. "
             'Set "follow": true to wait for later hours'
         )
-    empty = [hour for hour in range(start, stop, train.period.seconds) if hour not in train.hours]
+    empty = [hour for hour in train.period.starts(start, stop) if hour not in train.hours]
     have_none = f"{train.period.plural} have no rows, the first is"
-    notes = [f"{train.name}: {len(empty)} {have_none} {show_hour(empty[0])}"] if empty else []
+    notes = [f"{train.name}: {len(empty)} {have_none} {show(empty[0])}"] if empty else []
     return TrainingData(config, train, evaluations, start, stop, notes)
 
 
@@ -280,7 +280,7 @@ def _hour_span(source: DataSource) -> tuple[int, int]:
             f"{source.section}: {source.name} has no hours, so it cannot be used online. Brew it with time_field, or "
             'set "pipeline": "offline"'
         )
-    return hours[0], hours[-1] + source.period.seconds
+    return hours[0], source.period.shift(hours[-1], 1)
 
 
 def _check_periods(config: OnlineConfig, train: DataSource, evaluations: Sequence[DataSource]) -> None:
@@ -354,13 +354,13 @@ def _describe_skipped_hours(job: EvaluationJob, data: TrainingData) -> list[str]
         first = job.shifted(data.start, shift)
         if job.start is not None and job.start < first:
             notes.append(
-                f"evaluation {job.name!r}, shift {shift}: skipping {show_hour(job.start)} to "
-                f"{show_hour(min(first, job.stop or first))}, which is before the first model"
+                f"evaluation {job.name!r}, shift {shift}: skipping {job.period.show(job.start)} to "
+                f"{job.period.show(min(first, job.stop or first))}, which is before the first model"
             )
         last = None if data.stop is None else job.shifted(data.stop, shift)
         if last is not None and job.stop is not None and last < job.stop:
             notes.append(
-                f"evaluation {job.name!r}, shift {shift}: skipping {show_hour(max(last, job.start or last))} to "
-                f"{show_hour(job.stop)}, which is after the last model"
+                f"evaluation {job.name!r}, shift {shift}: skipping {job.period.show(max(last, job.start or last))} to "
+                f"{job.period.show(job.stop)}, which is after the last model"
             )
     return notes

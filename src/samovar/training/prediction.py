@@ -13,11 +13,12 @@ from rich.console import Console
 
 from samovar import seeds
 from samovar.callbacks import MetricsLog, Progress, Signals, Snapshotter
+from samovar.config.places import Place
 from samovar.config.records import Natural, check_state
 from samovar.errors import ConfigError
-from samovar.hours import file_hour, show_hour
+from samovar.hours import file_hour
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin, open_directory
-from samovar.results.directory import CONFIG, SCRIPT, Epoch
+from samovar.results.directory import CONFIG, Epoch
 from samovar.runner import Callback, Learner, Loader, Run, Runner, Uris
 from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import PredictStep, frozen
@@ -25,10 +26,10 @@ from samovar.runner.uri import UriList
 from samovar.scoring.measuring import Measuring
 from samovar.scoring.predictions import PredictionFile
 from samovar.scoring.signature import Signature
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.training.inputs import DataSource, TableOpener
 from samovar.training.schema import Config, Dates, OfflineConfig, load_config
-from samovar.training.script import read_script
+from samovar.training.script import read_kept_script
 from samovar.training.session import MODEL_KIND, build_learner, report
 from samovar.training.uris import EpochUris, HourSource
 
@@ -57,9 +58,9 @@ class PredictRequest:
         'models/click_on_new'
     """
 
-    model: Path
-    table: Path
-    out: Path | None = None
+    model: Place
+    table: Place
+    out: Place | None = None
     keys: Sequence[str] = ()
     targets: Sequence[str] = ()
     features: Sequence[str] | None = None
@@ -68,7 +69,7 @@ class PredictRequest:
     epoch: Epoch = "last"
 
     @property
-    def place(self) -> Path:
+    def place(self) -> Place:
         """Where the predictions go."""
         name = f"{self.model.resolve().name}_on_{self.table.resolve().name}"
         return self.model.with_name(name) if self.out is None else self.out
@@ -82,9 +83,13 @@ class PredictResult:
         directory: Their directory.
         num_examples: How many were written. None: there was nothing to do.
         notes: What a user should look at.
+
+    Example:
+        >>> run_prediction(PredictRequest(Path("models/click"), Path("clicks"), Path("scores_1"), ["hit"])).num_examples
+        200
     """
 
-    directory: Path
+    directory: Place
     num_examples: int | None
     notes: Sequence[str]
 
@@ -104,13 +109,13 @@ def run_prediction(request: PredictRequest, console: Console | None = None) -> P
         UserError: The table does not fit the model, or the directory belongs to another prediction.
 
     Example:
-        >>> run_prediction(PredictRequest(Path("models/click_1"), Path("tables/clicks"), keys=["hit"])).num_examples
-        4
+        >>> run_prediction(PredictRequest(Path("models/click"), Path("clicks"), Path("scores_2"), ["hit"])).num_examples
+        200
     """
     origin = open_directory(request.model, MODEL_KIND)
     model = origin.load_model(request.epoch)
     config = load_config(origin.config, f"{origin.name}/{CONFIG}")
-    directory = ResultDirectory(LocalStore(request.place))
+    directory = ResultDirectory(open_store(request.place))
     source = TableOpener(Path.cwd(), directory).source(
         "", str(request.table), None, request.features, request.targets, request.keys
     )
@@ -118,7 +123,7 @@ def run_prediction(request: PredictRequest, console: Console | None = None) -> P
     plan = ResultPlan(PREDICTION_KIND, _make_config(request, model.position), sources=sources)
     if directory.is_finished:
         return PredictResult(request.place, None, report(begin(directory, plan).notes))
-    learner = build_learner(config, read_script(request.model / SCRIPT)).learner
+    learner = build_learner(config, read_kept_script(origin)).learner
     source = source.with_features(_find_features(config, learner, origin.name))
     source.check_columns()
     uris = _plan_uris(source, request)
@@ -157,7 +162,7 @@ def _find_features(config: Config, learner: Learner, name: str) -> list[str]:
     merged = None if isinstance(config, OfflineConfig) else config.train_data.merge_tables
     listed = [feature for table in merged.tables for feature in table.features or ()] if merged is not None else []
     if not listed:
-        raise ConfigError(f"{name}: its config lists no features. Give them with --features")
+        raise ConfigError(f"{name}: its config lists no features. Give them with --features (features=[…] in Python)")
     return listed
 
 
@@ -168,7 +173,7 @@ def _plan_uris(source: DataSource, request: PredictRequest) -> Uris:
     start, stop = Dates.load(dict(request.dates), "predict").hours
     if not hours:
         if start is not None or stop is not None:
-            raise ConfigError(f"predict: {table.name} has no hours, so dates cannot be given")
+            raise ConfigError(f"predict: {table.name} has no hours. Remove start_date and end_date")
         return EpochUris(table, source.columns, 1, uri_granularity=_BATCHES_PER_PART)
     for key, hour in (("start_date", start), ("end_date", stop)):
         table.period.require_start(f"predict: {key}", hour, table.name)
@@ -176,7 +181,7 @@ def _plan_uris(source: DataSource, request: PredictRequest) -> Uris:
     if not chosen:
         raise ConfigError(
             f"predict: no hour of {table.name} is between start_date and end_date. "
-            f"It has {show_hour(hours[0])} to {show_hour(hours[-1])}"
+            f"Choose from {table.period.show(hours[0])} to {table.period.show(hours[-1])}"
         )
     found = HourSource(source, chosen[0], None)
     return UriList([found.uri(hour, number) for number, hour in enumerate(chosen)])
@@ -258,5 +263,5 @@ class _PartWriter(Callback):
         assert run.uri is not None
         with self._file as file:
             pass
-        hour = {"hour": show_hour(run.uri.hour)} if run.uri.hour is not None else {}
+        hour = {"hour": self.source.period.show(run.uri.hour)} if run.uri.hour is not None else {}
         run.metrics["evaluation"] = [{"name": "predictions", **hour, **quality} for quality in file.qualities()]

@@ -6,30 +6,37 @@ import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from samovar.config import merge, read_config, resolve_path
+from samovar.config import merge, resolve_path
 from samovar.config.identity import DIRECTORY_KEYS, named_place
+from samovar.config.places import PathLike, Place, as_place
 from samovar.results import ResultDirectory
 from samovar.runner import Callback
 from samovar.runner.device import choose_device
+from samovar.store import read_config_at
 from samovar.store.disk import Disk
 from samovar.training.script import Script, parse_file_options, read_script
 
 
 @dataclass(frozen=True)
 class Request:
-    """A training run, or a stage with the user's own script."""
+    """A training run, or a stage with the user's own script.
+
+    Example:
+        >>> make_request("click.json", "model.py").accept_script
+        False
+    """
 
     tree: Mapping[str, Any]
     """The config, after all overrides."""
     where: str
     """Name of the config in error messages: its file."""
-    folder: Path
+    folder: Place
     """What relative paths are relative to."""
     script: Script
-    out: Path
+    """The script, or the function of a notebook."""
+    out: Place
     """The result directory."""
     accept_script: bool = False
     """Resume with a script that changed."""
@@ -44,11 +51,11 @@ class Request:
 
 
 def make_request(
-    config: Path | str,
-    script: Path | str,
+    config: PathLike,
+    script: PathLike,
     overrides: Sequence[Mapping[str, Any]] = (),
     files: Sequence[str] = (),
-    out: Path | str | None = None,
+    out: PathLike | None = None,
     directory_keys: Sequence[str] = DIRECTORY_KEYS,
 ) -> Request:
     """Read a config and a script.
@@ -68,18 +75,24 @@ def make_request(
         ConfigError: The config or the script cannot be read.
 
     Example:
-        >>> request = make_request("online.json", "model.py", [{"model.lr": 0.2}], out="models/click_2")
+        >>> request = make_request("click.json", "model.py", [{"model.lr": 0.2}], out="models/click_2")
         >>> request.tree["model"], str(request.out)
         ({'lr': 0.2}, 'models/click_2')
     """
-    config = Path(config)
-    tree = merge(read_config(config), *overrides)
-    place = Path(out) if out is not None else named_place(config, tree, directory_keys)
-    return Request(tree, str(config), config.parent, read_script(Path(script), parse_file_options(list(files))), place)
+    config = as_place(config, "config")
+    tree = merge(read_config_at(config), *overrides)
+    place = as_place(out, "out") if out is not None else named_place(config, tree, directory_keys)
+    return Request(
+        tree,
+        str(config),
+        config.parent,
+        read_script(as_place(script, "script"), parse_file_options(list(files))),
+        place,
+    )
 
 
 def make_effective_config(
-    tree: Mapping[str, Any], folder: Path, out: Path, directory: ResultDirectory
+    tree: Mapping[str, Any], folder: Place, out: Place, directory: ResultDirectory
 ) -> dict[str, Any]:
     """The content of model_config.json: absolute paths, a fixed number of threads. It runs as it is, from anywhere."""
     given = resolve_paths(tree, folder)
@@ -101,7 +114,7 @@ def fix_num_threads(effective: dict[str, Any], directory: ResultDirectory) -> No
         effective["num_threads"] = known or max(1, len(os.sched_getaffinity(0)))
 
 
-def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def resolve_paths(tree: Mapping[str, Any], folder: Place) -> dict[str, Any]:
     """A copy of a training config in which the path of every table and model is absolute."""
     resolved = copy.deepcopy(dict(tree))
     _resolve(resolved, "init_from", folder)
@@ -116,7 +129,7 @@ def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return resolved
 
 
-def _resolve_tables(section: Any, folder: Path) -> None:
+def _resolve_tables(section: Any, folder: Place) -> None:
     if not isinstance(section, dict):
         return  # the schema reports it
     _resolve(section, "table", folder)
@@ -127,6 +140,6 @@ def _resolve_tables(section: Any, folder: Path) -> None:
             _resolve(entry, "table", folder)
 
 
-def _resolve(section: dict[str, Any], key: str, folder: Path) -> None:
+def _resolve(section: dict[str, Any], key: str, folder: Place) -> None:
     if isinstance(section.get(key), str):
         section[key] = str(resolve_path(section[key], folder, symlinks="follow"))

@@ -386,12 +386,15 @@ class OnlineConfig(_Training):
     """What to predict after each hour."""
     follow: bool = False
     """Whether to wait for hours that are not in the table yet."""
+    publish: bool = False
+    """Whether to publish the model after each hour, for `samovar serve`."""
 
 
 Config = OfflineConfig | OnlineConfig
 
-_ONLINE_KEYS = {"datetime_format", "start_date", "end_date", "timezone", "merge_tables", "follow", "replay"}
-_OFFLINE_KEYS = {"epoch_count", "max_iter", "uri_granularity", "shuffle"}
+# Keys of `train_data`, from which the pipeline is inferred.
+_ONLINE_DATA_KEYS = {"datetime_format", "start_date", "end_date", "timezone", "merge_tables", "follow", "replay"}
+_OFFLINE_DATA_KEYS = {"epoch_count", "max_iter", "uri_granularity", "shuffle"}
 
 
 def load_config(tree: dict[str, Any], where: str) -> Config:
@@ -414,7 +417,7 @@ def _belongs_to(other: str, kind: str) -> str:
 def _infer_pipeline(tree: dict[str, Any], where: str) -> str:
     data = tree.get("train_data")
     keys = set(data) if isinstance(data, dict) else set()
-    online, offline = keys & _ONLINE_KEYS, keys & _OFFLINE_KEYS
+    online, offline = keys & _ONLINE_DATA_KEYS, keys & _OFFLINE_DATA_KEYS
     if online and offline:
         raise ConfigError(
             f"{where}: train_data has the online key {sorted(online)[0]!r} and the offline key {sorted(offline)[0]!r}. "

@@ -4,9 +4,12 @@ read_script: text and files ─▶ load_script: a module ─▶ build(params) �
 """
 
 import ast
+import atexit
 import importlib
 import inspect
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +18,12 @@ from types import ModuleType
 from typing import Any
 
 from samovar.config import Ledger, Params
-from samovar.config.document import suggest_path
-from samovar.errors import BadInput, ConfigError, SamovarError, UnknownKey
-from samovar.results.directory import ALL_FILES, CONFIG
+from samovar.config.places import Place, Url, suggest_path
+from samovar.config.values import did_you_mean
+from samovar.errors import BadInput, ConfigError, NotFound, SamovarError, UnknownKey
+from samovar.results.directory import ALL_FILES, CONFIG, SCRIPT, ResultDirectory
 from samovar.runner import Learner
+from samovar.store import Store, open_store
 
 _MODULE = "samovar_script"
 INCOMPLETE = "# Not complete without these values of the Python session: "
@@ -51,19 +56,44 @@ class Built:
     """The parameters that `build` read."""
 
 
-def read_script(path: Path, files: Mapping[str, Path] | None = None) -> Script:
+def read_script(path: Place, files: Mapping[str, Path] | None = None) -> Script:
     """Read a script and every local module that it imports, directly or indirectly."""
+    if isinstance(path, Url):
+        path = _copy_script(open_store(path.parent), path.name)
     if not path.is_file():
         raise ConfigError(f"{path}: no such script{suggest_path(path, '*.py')}")
     for name, each in (files or {}).items():
         if not each.is_file():
-            raise ConfigError(f"--file {name}: {each} is not a file{suggest_path(each)}")
+            raise ConfigError(f"file {name!r}: {each} is not a file{suggest_path(each)}")
     source = path.read_bytes()
     modules = find_modules(source, path, _module_folders(path))
     for name in sorted((files or {}).keys() & modules.keys()):
-        raise ConfigError(f"--file {name}: the script imports a module of that name. Choose another name")
+        raise ConfigError(f"file {name!r}: the script imports a module of that name. Choose another name")
     all_files = {**_kept_files(path), **(files or {})}
     return Script(path, source, modules, {name: each for name, each in all_files.items() if name not in modules})
+
+
+def read_kept_script(directory: ResultDirectory) -> Script:
+    """Read the script that a result directory keeps."""
+    return read_script(directory.place / SCRIPT)
+
+
+def _copy_script(store: Store, name: str) -> Path:
+    """Copy a script of an object store, and the files that a result keeps beside it, to the temporary folder: modules
+    are imported from files. The copy is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="samovar-script-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = [] if store.size(CONFIG) is None else [CONFIG, *(entry.path for entry in store.list(ALL_FILES))]
+    for path in (name, *kept):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.write_bytes(store.read(path))
+        except NotFound as error:
+            raise ConfigError(f"{error}; expected a script") from None
+    if kept:
+        (folder / ALL_FILES).mkdir(exist_ok=True)
+    return folder / name
 
 
 def find_modules(source: bytes, path: Path, folders: list[Path]) -> dict[str, Path]:
@@ -117,10 +147,9 @@ def build(script: Script, section: Mapping[str, Any]) -> Built:
         raise BadInput(f"{script.path}: build must return a samovar.Learner, got {type(learner).__name__}")
     unread = ledger.unread(section, "model")
     if unread:
-        best = ledger.nearest_absent(unread[0])
-        guess = f" Did you mean {best!r}?" if best else ""
+        guess = did_you_mean(ledger.nearest_absent(unread[0])) or "."
         raise UnknownKey(
-            f"config: the script does not read {', '.join(unread)}.{guess} Remove the key, or call "
+            f"config: the script does not read {', '.join(unread)}{guess} Remove the key, or call "
             f'params.retired("{unread[0].removeprefix("model.")}")'
         )
     return Built(learner, ledger)

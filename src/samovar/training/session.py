@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,10 +30,11 @@ from samovar.callbacks import (
     TtlFilter,
 )
 from samovar.callbacks.evaluation import Every, LaggedEvaluation, TableEvaluation
+from samovar.callbacks.publishing import Publisher
 from samovar.callbacks.schedule import Countdown, RateFactor
-from samovar.callbacks.stopping import STOP_FILE
 from samovar.callbacks.watching import BestEpoch, MetricPlateau, MetricStop
 from samovar.config import flatten
+from samovar.config.places import Place
 from samovar.embeddings.vectors import vectors_source
 from samovar.errors import ConfigError, Stopped, StoreError
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, Source, begin, open_directory
@@ -44,8 +44,9 @@ from samovar.runner.device import choose_device, place_learner
 from samovar.runner.run import check_tree
 from samovar.runner.scaling import scale_inputs
 from samovar.runner.step import StepOptions
+from samovar.scoring.publication import Publishable
 from samovar.scoring.signature import Signature
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.tables import open_table
 from samovar.training.core_watch import CoreWatch
 from samovar.training.drift import EarlierRun, check_defaults, find_earlier_run
@@ -53,8 +54,9 @@ from samovar.training.inputs import TableOpener
 from samovar.training.parts import freeze
 from samovar.training.plan import LoopPlan, TrainingData, is_following, open_training_data, plan_loop
 from samovar.training.request import Request, make_effective_config
-from samovar.training.schema import Config, OfflineConfig, StoppingOptions, load_config
+from samovar.training.schema import Config, OfflineConfig, OnlineConfig, StoppingOptions, load_config
 from samovar.training.script import Built, Script, build, forbid_exit
+from samovar.training.tracing import hash_embeddings, trace
 from samovar.training.uris import EpochUris
 from samovar.training.warm_start import INIT_KEYS, start_model, start_sources
 
@@ -73,9 +75,14 @@ class TrainResult:
         directory: Its result directory.
         was_finished: Whether there was nothing to do.
         notes: What a user should look at.
+
+    Example:
+        >>> from samovar.training import make_request
+        >>> run_training(make_request("click.json", "model.py", out="models/click_4")).was_finished
+        False
     """
 
-    directory: Path
+    directory: Place
     was_finished: bool
     notes: Sequence[str] = field(default_factory=list)
 
@@ -95,11 +102,12 @@ def run_training(request: Request, console: Console | None = None) -> TrainResul
         UserError: The config, the script or the tables cannot be used, or the directory belongs to another config.
 
     Example:
-        >>> done = run_training(make_request("online.json", "model.py", out="models/click_3"))
+        >>> from samovar.training import make_request
+        >>> done = run_training(make_request("click.json", "model.py", out="models/click_3"))
         >>> str(done.directory), done.was_finished
         ('models/click_3', False)
     """
-    directory = ResultDirectory(LocalStore(request.out, request.disk))
+    directory = ResultDirectory(open_store(request.out, request.disk))
     effective = make_effective_config(request.tree, request.folder, request.out, directory)
     config = load_config(effective, request.where)
     if directory.is_finished:
@@ -147,13 +155,18 @@ def build_learner(config: Config, script: Script) -> Built:
 
 def step_options(config: Config) -> StepOptions:
     """How the config wants steps to be computed."""
-    return StepOptions(config.step_minibatches, config.clip_norm, config.precision, config.compile)
+    return StepOptions(
+        step_minibatches=config.step_minibatches,
+        clip_norm=config.clip_norm,
+        precision=config.precision,
+        compile=config.compile,
+    )
 
 
 def _add_rate_factor(built: Built) -> None:
     """Give the learner the policy by which `plateau` lowers the rate."""
     if "lr_factor" in built.learner.policies:
-        raise ConfigError("plateau: the script has a policy 'lr_factor' of its own. Remove one of them")
+        raise ConfigError("plateau: the script has its own policy 'lr_factor'. Remove it, or remove plateau")
     built.learner.policies = {**built.learner.policies, "lr_factor": RateFactor()}
 
 
@@ -194,7 +207,7 @@ def _current_sources(directory: ResultDirectory, effective: Mapping[str, Any]) -
     sources = []
     for source in directory.lineage.sources:
         path = paths.get(source.key)
-        if path == source.path and not Path(path).exists():
+        if path == source.path and not open_store(path).exists():
             sources.append(source)
         elif path is not None:
             sources.append(replace(source, path=path, id=_current_id(source, path)))
@@ -274,7 +287,8 @@ class _Session:
     def _make_callbacks(
         self, stack: ExitStack, plan: LoopPlan, snapshotter: Snapshotter, signals: Signals
     ) -> list[Callback]:
-        """In the order of a URI's end: ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot."""
+        """In the order of a URI's end: ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot,
+        publication."""
         config = self.data.config
         progress: list[Callback] = []
         if config.progress and self.console is not None:
@@ -286,7 +300,7 @@ class _Session:
             *self.request.callbacks,
             MetricsLog(self.result),
             TensorBoard(self.result),
-            TimingLog(self.result),
+            TimingLog(self.result, plan.uris.count),
             *progress,
             PolicyClock(),
             NanGuard(),
@@ -295,7 +309,21 @@ class _Session:
             signals,
             *self._make_best(plan),
             snapshotter,
+            *self._make_publisher(plan),
         ]
+
+    def _make_publisher(self, plan: LoopPlan) -> list[Callback]:
+        """Traces the model now, so that one that cannot be exported is refused before it is trained."""
+        config, learner = self.data.config, self.built.learner
+        if not isinstance(config, OnlineConfig) or not config.publish:
+            return []
+        traced = trace(learner, plan.signature, config.num_threads or 1, config.seed, self.result.directory.name)
+        embeddings = {path: hash_embeddings(learner.model)[path] for path in traced.program.embeddings}
+
+        def prepare() -> Publishable:
+            return Publishable(traced.program, traced.signature, traced.dense(learner.model), embeddings)
+
+        return [Publisher(self.result, prepare)]
 
     def _make_evaluation(self, stack: ExitStack, plan: LoopPlan, snapshotter: Snapshotter) -> list[Callback]:
         seed = self.data.config.seed
@@ -304,7 +332,10 @@ class _Session:
         if not plan.is_lagged:
             every, uris = Every(**self._offline.evaluation.every.model_dump()), plan.uris
             assert isinstance(uris, EpochUris)
-            return [TableEvaluation(self.result, plan.jobs, seed, every, uris.uris_per_epoch, snapshotter.save)]
+            watched = plan.watched.values()
+            return [
+                TableEvaluation(self.result, plan.jobs, seed, every, uris.uris_per_epoch, snapshotter.save, watched)
+            ]
         evaluation = LaggedEvaluation(self.result, plan.jobs, seed)
         stack.callback(evaluation.close)
         return [evaluation]
@@ -334,13 +365,13 @@ class _Session:
 
     def _make_wait(self, run: Run, snapshotter: Snapshotter, signals: Signals) -> Callable[[], None]:
         """What to do while the next hour is missing: save, so that others can use the model, then poll for a second."""
-        stop_file = self.request.out / STOP_FILE
+        stop_file = StopFile(self.request.out)
 
         def wait() -> None:
             if run.next_uri > 0:
                 snapshotter.save(run)
-            if stop_file.exists():
-                raise Stopped(f"stopped while waiting for new hours ({stop_file}). Run it again to resume")
+            if stop_file.is_there():
+                raise Stopped(f"stopped while waiting for new hours ({stop_file.name}). Run it again to resume")
             if signals.request.wait(_POLL_SECONDS):
                 raise Stopped(f"stopped while waiting for new hours ({signals.request.reason}). Run it again to resume")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from samovar.errors import BadInput
-from samovar.hours import show_hour
 from samovar.runner import Uri, Uris
 from samovar.runner.negatives import NegativeSampler, NegativeStream
 from samovar.runner.stream import Columns, Stream, TableStream
@@ -86,11 +85,11 @@ class HourUris(Uris):
 
     @property
     def count(self) -> int | None:
-        return None if self.stop is None else (self.stop - self.start) // self.hours.period.seconds
+        return None if self.stop is None else self.hours.period.count(self.start, self.stop)
 
     def starting_at(self, number: int) -> Iterator[Uri]:
         while self.count is None or number < self.count:
-            hour = self.start + number * self.hours.period.seconds
+            hour = self.hours.period.shift(self.start, number)
             while not (self.hours.is_complete(hour) and self.is_ready(hour)):
                 self.wait()
             yield self.hours.uri(hour, number)
@@ -109,14 +108,14 @@ class HourSource:
         if is_following and data.complete_until is None:
             raise BadInput(
                 f"{data.section}: {data.name} is finished and never grows, so it cannot be followed. Set "
-                '"follow": false, or brew a live table with --append'
+                '"follow": false, or brew a live table with --append (append=True in Python)'
             )
         self._open(data)
 
     def _open(self, data: DataSource) -> None:
         hours = [hour for hour in data.hours if hour is not None]
         first = hours[0] if self._start is None else self._start
-        last = hours[-1] + data.period.seconds
+        last = data.period.shift(hours[-1], 1)
         last = max(first, last if self._stop is None else min(last, self._stop))
         self.data = data
         self._stream = data.stream(first, last)
@@ -138,4 +137,5 @@ class HourSource:
         check_hour([each.table for each in self.data.inputs], hour)
         minibatches = self.data.hours.get(hour, range(0))
         first = minibatches.start - self._first_minibatch if minibatches else 0
-        return Uri(number, show_hour(hour), self._stream, first, len(minibatches), number, hour=hour)
+        name = self.period.show(hour)
+        return Uri(number, name, self._stream, first, len(minibatches), number, hour=hour, period=self.period)

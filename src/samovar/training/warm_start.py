@@ -25,6 +25,7 @@ from samovar.results import Source, open_directory
 from samovar.runner import Run
 from samovar.runner.learner import Learner
 from samovar.scoring.signature import Signature
+from samovar.store import open_store
 from samovar.training.parts import check_prefixes, covers, is_covered, join, named_tables, state_parts
 from samovar.training.schema import Config, InitFrom
 
@@ -127,7 +128,7 @@ def start_sources(config: Config, recorded: Sequence[Source]) -> list[Source]:
 
     def link(key: str, path: str, make: Callable[[], Source]) -> Source:
         found = known.get((key, path))
-        return found if found is not None and not Path(path).exists() else make()
+        return found if found is not None and not open_store(path).exists() else make()
 
     sources = []
     if config.init_from is not None:
@@ -177,7 +178,8 @@ class _Comparison:
         renamed = name if prefix is None else f"{match[prefix]}{name[len(prefix) :]}".lstrip(".")
         if renamed in self._saved:
             raise ConfigError(
-                f"init_from.match: {name!r} and {self._saved[renamed][0]!r} of the saved model both become {renamed!r}"
+                f"init_from.match: {name!r} and {self._saved[renamed][0]!r} of the saved model both become "
+                f"{renamed!r}. Give one of them another name"
             )
         return renamed
 
@@ -244,7 +246,7 @@ class _Comparison:
         if self._options is not None and not isinstance(self._options.optimizers, bool):
             for name in self._options.optimizers:
                 if name not in built:
-                    raise ConfigError(f"init_from.optimizers: no optimizer {name!r}. {suggest(name, built)}")
+                    raise ConfigError(f"init_from.optimizers: no optimizer {name!r}{suggest(name, built)}")
         wanted = self._options is None or self._options.optimizers is True
         for name in saved.keys() - built.keys() if wanted else ():
             yield _Problem(
@@ -398,7 +400,7 @@ def _set_vectors(model: torch.nn.Module, files: Mapping[str, str]) -> dict[str, 
     counts = {}
     for name, path in files.items():
         if name not in tables:
-            raise ConfigError(f"pretrained: no hash table {name!r}. {suggest(name, tables)}")
+            raise ConfigError(f"pretrained: no hash table {name!r}{suggest(name, tables)}")
         module, table = tables[name]
         counts[name] = 0
         try:

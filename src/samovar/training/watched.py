@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from samovar.callbacks.watching import WatchedMetric
-from samovar.config.values import nearest
+from samovar.config.values import did_you_mean, nearest, suggest
 from samovar.errors import ConfigError
 from samovar.hours import Period
 from samovar.runner import Learner
@@ -28,11 +28,9 @@ def _find(key: str, watch: Watch, config: Config, learner: Learner, period: Peri
     evaluation, metric = _split(where, watch.metric, config, period)
     base = metric.rpartition(".")[2].partition("@")[0]
     if base not in (*NAMES, *learner.metrics):
-        best = nearest(base, (*NAMES, *learner.metrics))
-        guess = f" Did you mean {best!r}?" if best else ""
-        raise ConfigError(f"{where}: no metric {base!r}.{guess} Available: {', '.join((*NAMES, *learner.metrics))}")
+        raise ConfigError(f"{where}: no metric {base!r}{suggest(base, (*NAMES, *learner.metrics))}")
     if base not in NAMES and watch.direction is None:
-        raise ConfigError(f'{key}.direction: missing. {base!r} is your own metric: is "min" or "max" best?')
+        raise ConfigError(f'{key}.direction is missing: {base!r} is your own metric. Set it to "min" or "max"')
     return WatchedMetric(f"{evaluation}.{metric}", watch.direction, where)
 
 
@@ -46,9 +44,8 @@ def _split(where: str, text: str, config: Config, period: Period) -> tuple[str, 
     if not names:
         raise ConfigError(f"{where}: {text!r} needs an evaluation, and evaluation.eval_confs has none")
     wrong = text.rpartition(".")[0] or text
-    best = nearest(wrong, names)
-    guess = f" Did you mean {best!r}?" if best else ""
-    raise ConfigError(f"{where}: no evaluation {wrong!r}.{guess} Expected NAME.METRIC, such as {next(iter(names))}.auc")
+    guess = did_you_mean(nearest(wrong, names)) or "."
+    raise ConfigError(f"{where}: no evaluation {wrong!r}{guess} Expected NAME.METRIC, such as {next(iter(names))}.auc")
 
 
 def _evaluations(config: Config, period: Period) -> Iterator[tuple[str, list[str]]]:
