@@ -105,7 +105,7 @@ def test_the_command_exits_with_1_and_names_the_file(folder: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{folder}/numbers: unchanged, 6 files, ")
     assert lines[1] == f"{folder}/total: 1 difference"
-    assert lines[2].startswith("  files/total.txt: damaged or changed; it has 1 bytes")
+    assert lines[2].startswith("  files/total.txt: damaged or changed; its checksum is")
     record = json.loads((folder / "total/inventory.json").read_text())["files/total.txt"]
     assert record["checksum"] in lines[2]
 

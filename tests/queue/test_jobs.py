@@ -69,7 +69,8 @@ def test_another_config_for_the_same_directory_is_an_error_and_nothing_is_added(
     queue.add([toy_task(quick_path, "a")])
     tasks = [toy_task(quick_path, "b"), toy_task(quick_path, "a", {"steps": 5})]
     with pytest.raises(
-        Conflict, match=r"job 1 \(waiting\) makes this directory from another config: steps is 2 there and 5 here"
+        Conflict,
+        match=r"job 1 \(waiting\) already uses this directory with another config: steps is 2 there and 5 here",
     ):
         queue.add(tasks)
     assert len(queue.jobs()) == 1
@@ -163,7 +164,7 @@ def test_the_original_task_replaces_a_rebuilt_job(quick_path: Path) -> None:
         quick_path / "train.json", script=quick_path / "s.py", overrides=[{"x": 5}], out=quick_path / "train"
     )
     with pytest.raises(
-        Conflict, match=r"\(waiting\) makes this directory from another config: x is 1 there and 5 here"
+        Conflict, match=r"\(waiting\) already uses this directory with another config: x is 1 there and 5 here"
     ):
         new.add([other])
 
@@ -215,7 +216,7 @@ def test_a_config_that_changed_since_it_was_added_is_not_run(queue: Queue, quick
 def test_invalid_arguments_are_errors(quick_path: Path) -> None:
     path = quick_path / "c.json"
     path.write_text("{}")
-    with pytest.raises(BadInput, match=r"no kind 'bake'. Available: brew, train, predict, run"):
+    with pytest.raises(BadInput, match=r"kind must be one of brew, train, predict, run, got 'bake'"):
         make_task(path, kind="bake")
     with pytest.raises(BadInput, match=r"none\.py: no such script"):
         make_task(path, script=quick_path / "none.py")
@@ -224,11 +225,11 @@ def test_invalid_arguments_are_errors(quick_path: Path) -> None:
 
 
 def test_an_invalid_address_is_an_error(quick_path: Path) -> None:
-    with pytest.raises(NotAResult, match="there is no queue"):
+    with pytest.raises(NotAResult, match="no queue there"):
         open_queue(f"sqlite:///{quick_path}/none.db")
-    with pytest.raises(BadInput, match=r"queue.db: not an address of a database"):
+    with pytest.raises(BadInput, match=r"queue.db: not the address of a database"):
         open_queue("queue.db")
-    with pytest.raises(BadInput, match="a queue cannot be in mysql"):
+    with pytest.raises(BadInput, match="mysql is not supported"):
         open_queue("mysql://somewhere/jobs")
     with pytest.raises(BadInput, match="a queue cannot be in memory"):
         open_queue("sqlite://", is_new=True)
@@ -240,7 +241,7 @@ def test_an_invalid_address_is_an_error(quick_path: Path) -> None:
     with pytest.raises(QueueUnavailable, match="cannot be used"):
         open_queue("postgresql://nobody@/none?host=/nowhere", patience_seconds=0.1)
     (quick_path / "empty.db").touch()
-    with pytest.raises(NotAResult, match="there is no queue"):
+    with pytest.raises(NotAResult, match="no queue there"):
         open_queue(f"sqlite:///{quick_path}/empty.db")
 
 

@@ -119,7 +119,7 @@ def test_links_to_files_are_followed_and_other_links_are_errors(folder: Path) ->
     (folder / "link").symlink_to("b")
     assert compute(folder).digests["link"] == hashlib.sha256(b"two").hexdigest()
     (folder / "folder").symlink_to("a")
-    with pytest.raises(BadInput, match="data/folder: neither a file nor a folder, or a link that leads to no file"):
+    with pytest.raises(BadInput, match="data/folder: neither a file nor a folder, or a broken link"):
         compute(folder)
 
 

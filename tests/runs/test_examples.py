@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 from tests.runs.runs import make_run, train_lines
 
-MODULES = ("checksums", "cloning", "comparison", "curves", "dendrogram", "find", "listing", "removing")
+MODULES = (
+    "checksums",
+    "cloning",
+    "comparison",
+    "copying",
+    "curves",
+    "dendrogram",
+    "find",
+    "leftovers",
+    "listing",
+    "removing",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.places import local
 from tests.runs.runs import make_run, train_lines
 
+from samovar.config import Place
 from samovar.errors import CorruptData
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.runs import index
@@ -50,9 +52,9 @@ def ask(folders: list[Path]) -> Ask:
     ) -> list[object]:
         read: list[str] = []
 
-        def look(folder: Path) -> str:
+        def look(folder: Place) -> str:
             read.append(folder.name)
-            text = (folder / "text").read_text()
+            text = (local(folder) / "text").read_text()
             if text == "broken":
                 raise ValueError("it is broken")
             return text

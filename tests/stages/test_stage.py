@@ -76,7 +76,7 @@ def test_a_circle_of_sources_is_reported_with_its_path(quick_path: Path) -> None
     ("override", "expected"),
     [
         ("{count: 4}", "--conf, line 1"),
-        ('{"count.deep": 4}', "'count.deep' is not possible: 'count' is 3"),
+        ('{"count.deep": 4}', "cannot set 'count.deep', because 'count' is 3"),
         ('{"source": 3}', "source: expected the path of a result directory, got 3 (an integer)"),
         ('{"num_threads": 0}', "num_threads must be an integer of at least 1, got 0"),
     ],

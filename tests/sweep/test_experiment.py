@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.places import local
 from tests.queue.fleet import TOY, finishes, metrics, start_worker, toy_command
 from tests.waiting import wait_until
 
@@ -57,7 +58,7 @@ def test_parts_are_made_run_and_collected(quick_path: Path) -> None:
 
 def test_finished_parts_are_kept_removed_ones_run_again_and_new_ones_are_added(quick_path: Path) -> None:
     path = write(quick_path / "exp.json", grid={"steps": [1, 2]})
-    folder = run(path).folder
+    folder = local(run(path).folder)
     assert sorted(finishes(folder)) == ["0", "1"]
     run(path)
     assert sorted(finishes(folder)) == ["0", "1"]
@@ -83,7 +84,7 @@ def test_a_failed_part_is_reported_and_retried_the_next_time(quick_path: Path) -
     assert [row.state for row in done.table.rows] == ["done", "failed"]
     cure.touch()
     assert run(path).errors == {}
-    assert finishes(done.folder) == ["0", "1"]
+    assert finishes(local(done.folder)) == ["0", "1"]
 
 
 def test_a_stopped_experiment_resumes_from_its_snapshots(quick_path: Path) -> None:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
+from samovar.config.places import PathLike
 from samovar.errors import CorruptData, SamovarError
 from samovar.provenance.reasons import explain, find_raw_changes
 from samovar.results import ResultDirectory, open_directory
-from samovar.results.checked import FileRecord, map_checked
+from samovar.results.checked import FileRecord, check_file
 from samovar.results.directory import CONFIG, EXTERNAL, INVENTORY, STATUS
 from samovar.results.inventory import SEALED_LISTS
 from samovar.results.lineage import LINEAGE
@@ -31,6 +31,10 @@ class AuditReport:
         size_bytes: How large they are together.
         differences: One line per difference. Empty: nothing changed.
         notes: One line per file that does not count: what a process that was replaced wrote late.
+
+    Example:
+        >>> bool(audit("stages/total").differences)
+        False
     """
 
     num_files: int
@@ -39,7 +43,7 @@ class AuditReport:
     notes: Sequence[str] = ()
 
 
-def audit(path: Path | str) -> AuditReport:
+def audit(path: PathLike) -> AuditReport:
     """Check that a finished result, or a live table up to its newest version, has not changed.
 
     Reads every byte of its files, and what it needs of its sources.
@@ -83,7 +87,7 @@ def _list_expected(directory: ResultDirectory) -> Mapping[str, FileRecord] | Non
 
 def _check_file(directory: ResultDirectory, path: str, record: FileRecord) -> str | None:
     try:
-        map_checked(directory.store, path, record)
+        check_file(directory.store, path, record)
     except SamovarError as error:
         return str(error)
     return None

@@ -8,11 +8,11 @@ the names of a table's files.
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from samovar.config.places import PathLike
 from samovar.results import open_directory
 from samovar.results.arrays import ArraysFile
 from samovar.results.artifacts import BEST, EVENTS_LOG, FILES, METRICS_LOG
@@ -25,7 +25,7 @@ Buffer = bytes | memoryview
 _MAX_EXCERPT = 120
 
 
-def contract_of(out: Path) -> dict[str, Any]:
+def contract_of(out: PathLike) -> dict[str, Any]:
     """Everything that must be equal, by name, in the order in which runs write it. Files are mapped, not read."""
     store = open_directory(out).store
     kept: dict[str, Any] = {}

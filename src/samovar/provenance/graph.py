@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from samovar.config import flatten, resolve_path
+from samovar.config.places import PathLike, Place, as_place
 from samovar.config.values import at, split
 from samovar.errors import NotAResult
 from samovar.results import Link, ResultDirectory, Source, open_directory
@@ -34,10 +35,14 @@ class Chain:
         path: Where it is.
         kind: Of the result: model, table, prediction or stage; "config" for a config file.
         links: The sources in order. Those of a source follow it, one deeper.
+
+    Example:
+        >>> chain("stages/total").is_stale
+        False
     """
 
     name: str
-    path: Path
+    path: Place
     kind: str
     links: Sequence[Link]
 
@@ -74,7 +79,7 @@ def chain(target: Named) -> Chain:
     return Chain(found.name, found.path, "config", links)
 
 
-def find_sources(paths: Iterable[Path | str]) -> list[Path]:
+def find_sources(paths: Iterable[PathLike]) -> list[Place]:
     """Find all results that results were made from.
 
     Args:
@@ -90,16 +95,16 @@ def find_sources(paths: Iterable[Path | str]) -> list[Path]:
         >>> print(*(path.name for path in find_sources(["stages/total"])))
         total numbers
     """
-    return [Path(directory.name) for directory in with_sources(map(open_directory, paths))]
+    return [directory.place for directory in with_sources(map(open_directory, paths))]
 
 
 def with_sources(directories: Iterable[ResultDirectory]) -> list[ResultDirectory]:
     """Results and everything that they were made from and that still exists, without duplicates."""
-    found: dict[Path, ResultDirectory] = {}
+    found: dict[Place, ResultDirectory] = {}
     for directory in directories:
         origins = [link.origin for link in directory.chain() if link.origin is not None]
         for each in (directory, *origins):
-            found.setdefault(Path(each.name).resolve(), each)
+            found.setdefault(each.place.resolve(), each)
     return list(found.values())
 
 
@@ -114,11 +119,16 @@ def _planned_sources(target: Target) -> Iterator[Source]:
             yield from (_as_source(place, resolve_path(path, folder)) for place, path in places.items())
 
 
-def _as_source(key: str, path: Path) -> Source:
+def _as_source(key: str, path: Place) -> Source:
     try:
         return open_directory(path).as_source(key)
     except NotAResult:
-        return Source(key, str(path.resolve()), "", is_raw=os.path.isfile(path) or glob.has_magic(str(path)))
+        return Source(
+            key,
+            str(path.resolve()),
+            "",
+            is_raw=(isinstance(path, Path) and os.path.isfile(path)) or glob.has_magic(str(path)),
+        )
 
 
 @dataclass
@@ -143,7 +153,7 @@ def make_graph(chains: Iterable[Chain]) -> Graph:
     graph = Graph()
     for each in chains:
         top = str(each.path.resolve())
-        graph.nodes[top] = f"{Path(top).name}\n{each.kind}"
+        graph.nodes[top] = f"{as_place(top).name}\n{each.kind}"
         above = {-1: top}
         for link in each.links:
             above[link.depth] = link.source.path
@@ -153,7 +163,7 @@ def make_graph(chains: Iterable[Chain]) -> Graph:
 
 
 def _label(link: Link) -> str:
-    return f"{Path(link.source.path).name}\n{link.origin.lineage.kind if link.origin is not None else link.state}"
+    return f"{as_place(link.source.path).name}\n{link.origin.lineage.kind if link.origin is not None else link.state}"
 
 
 def draw_chains(chains: Chain | Iterable[Chain], path: Path | str, format: str | None = None) -> None:

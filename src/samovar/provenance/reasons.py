@@ -9,6 +9,7 @@ from typing import Any
 
 from samovar.brewing.stage import TABLE_KIND, find_raw_ids
 from samovar.config.diff import diff_flat, show_value
+from samovar.config.places import PathLike
 from samovar.config.values import MISSING
 from samovar.embeddings.vectors import vectors_source
 from samovar.errors import CorruptData, SamovarError
@@ -29,6 +30,10 @@ class StaleLink:
         path: Where it is, or was.
         state: missing, changed, unfinished or circle.
         reasons: What changed, one line each.
+
+    Example:
+        >>> len(why("stages/total").stale)
+        0
     """
 
     key: str
@@ -47,6 +52,10 @@ class Reasons:
         stale: The links of its chain that are stale.
         raw_files: What changed in raw files along the chain, one line each.
         environment: What differs between the environment that made the result and this one, one line each.
+
+    Example:
+        >>> why("stages/total").stale
+        []
     """
 
     directory: str
@@ -59,7 +68,7 @@ class Reasons:
         return bool(self.stale or self.raw_files)
 
 
-def why(path: Path | str) -> Reasons:
+def why(path: PathLike) -> Reasons:
     """Explain why a result is stale.
 
     Compares configs, code, sources and raw files along its chain with what they were, and the environment.

@@ -10,20 +10,21 @@ from rich.console import Console
 from samovar.brewing.brew import load_recipe, make_table
 from samovar.brewing.stage import TABLE_KIND
 from samovar.config.identity import STAGE
+from samovar.config.places import PathLike, Place, as_place
 from samovar.errors import BadInput, Conflict
 from samovar.provenance.contract import compare, contract_of
 from samovar.provenance.reasons import explain_link, find_lost_rows, find_raw_changes
 from samovar.results import ResultDirectory, open_directory
-from samovar.results.directory import CONFIG, SCRIPT
+from samovar.results.directory import CONFIG
 from samovar.results.environment import changed_environment
 from samovar.stages.stage import make_stage
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.training.prediction import PREDICTION_KIND, PredictRequest, run_prediction
 from samovar.training.request import Request
-from samovar.training.script import read_script
+from samovar.training.script import read_kept_script
 from samovar.training.session import MODEL_KIND, run_training
 
-Remake = Callable[[ResultDirectory, Path, Console | None], object]
+Remake = Callable[[ResultDirectory, Place, Console | None], object]
 _DATE_KEYS = ("start_date", "end_date", "datetime_format", "timezone")
 
 
@@ -35,6 +36,11 @@ class ReplayReport:
         num_files: How many files were compared.
         differences: One line per difference. Empty: equal to the last bit.
         environment: What differs from the environment in which the result was made.
+
+    Example:
+        >>> from samovar.provenance import replay
+        >>> replay("stages/total").differences
+        []
     """
 
     num_files: int
@@ -42,7 +48,7 @@ class ReplayReport:
     environment: list[str]
 
 
-def replay(path: Path | str, into: Path | str | None = None, console: Console | None = None) -> ReplayReport:
+def replay(path: PathLike, into: PathLike | None = None, console: Console | None = None) -> ReplayReport:
     """Make a result again and compare it with the original.
 
     Executes the script that the directory keeps.
@@ -65,18 +71,18 @@ def replay(path: Path | str, into: Path | str | None = None, console: Console | 
         []
     """
     if into is not None:
-        return _replay(Path(path), Path(into), console)
+        return _replay(as_place(path), as_place(into), console)
     with tempfile.TemporaryDirectory(prefix="samovar-replay-") as temporary:
-        return _replay(Path(path), Path(temporary) / Path(path).resolve().name, console)
+        return _replay(as_place(path), Path(temporary) / as_place(path).resolve().name, console)
 
 
-def _replay(path: Path, into: Path, console: Console | None) -> ReplayReport:
+def _replay(path: Place, into: Place, console: Console | None) -> ReplayReport:
     original = open_directory(path)
     _check_replayable(original)
     remake = _find_remake(original)
-    started = ResultDirectory(LocalStore(into))
+    started = ResultDirectory(open_store(into))
     is_unfinished = started.is_created and not started.is_finished
-    if into.is_dir() and any(into.iterdir()) and not is_unfinished:
+    if started.store.names() and not is_unfinished:
         raise Conflict(f"{into}: not empty, and results are never overwritten. Choose another directory for --into")
     remake(original, into, console)
     expected, found = contract_of(path), contract_of(into)
@@ -118,25 +124,24 @@ def _check_replayable(original: ResultDirectory) -> None:
         raise Conflict(f"{original.name}: its raw files changed: {change}")
 
 
-def _make_request(original: ResultDirectory, into: Path) -> Request:
-    folder = Path(original.name)
-    script = read_script(folder / SCRIPT)
-    return Request(original.config, f"{original.name}/{CONFIG}", folder, script, into, replayed=original)
+def _make_request(original: ResultDirectory, into: Place) -> Request:
+    script = read_kept_script(original)
+    return Request(original.config, f"{original.name}/{CONFIG}", Path(), script, into, replayed=original)
 
 
-def _remake_table(original: ResultDirectory, into: Path, console: Console | None) -> None:
+def _remake_table(original: ResultDirectory, into: Place, console: Console | None) -> None:
     make_table(load_recipe(original.config, f"{original.name}/{CONFIG}", Path()), into)
 
 
-def _remake_model(original: ResultDirectory, into: Path, console: Console | None) -> None:
+def _remake_model(original: ResultDirectory, into: Place, console: Console | None) -> None:
     run_training(_make_request(original, into), console)
 
 
-def _remake_stage(original: ResultDirectory, into: Path, console: Console | None) -> None:
+def _remake_stage(original: ResultDirectory, into: Place, console: Console | None) -> None:
     make_stage(_make_request(original, into))
 
 
-def _remake_prediction(original: ResultDirectory, into: Path, console: Console | None) -> None:
+def _remake_prediction(original: ResultDirectory, into: Place, console: Console | None) -> None:
     config = original.config
     position = open_directory(config["source"]).load_model().position
     if position != config["position"]:
@@ -146,8 +151,8 @@ def _remake_prediction(original: ResultDirectory, into: Path, console: Console |
         )
     run_prediction(
         PredictRequest(
-            Path(config["source"]),
-            Path(config["table"]),
+            as_place(config["source"]),
+            as_place(config["table"]),
             into,
             config["keys"],
             config["targets"],

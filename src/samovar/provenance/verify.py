@@ -23,13 +23,14 @@ from pathlib import Path
 import numpy as np
 
 from samovar.config import merge
+from samovar.config.places import Place
 from samovar.errors import BadInput, SamovarError, UserError
 from samovar.provenance.contract import compare, contract_of
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.environment import capture_environment
 from samovar.results.snapshot import committed_snapshots
 from samovar.seeds import numpy_generator
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.store.disk import store_error
 from samovar.training.request import Request
 from samovar.training.session import run_training
@@ -49,6 +50,12 @@ class VerifyReport:
         num_runs: In how many runs; more than one if a run finished before all kills were done.
         num_files: How many files were compared.
         differences: One line per difference. Empty: equal to the last bit.
+
+    Example:
+        >>> from samovar.provenance import verify_resume
+        >>> from samovar.training import make_request
+        >>> verify_resume(make_request("click.json", "model.py", out="models/verified"), num_kills=1).differences
+        []
     """
 
     num_kills: int
@@ -85,7 +92,7 @@ def verify_resume(
 
     Example:
         >>> from samovar.training import make_request
-        >>> verify_resume(make_request("online.json", "model.py"), num_kills=2).differences
+        >>> verify_resume(make_request("click.json", "model.py"), num_kills=2).differences
         []
     """
     if folder is not None:
@@ -100,13 +107,13 @@ def _verify(request: Request, num_kills: int, folder: Path, seed: int, report: C
     except OSError as error:
         raise store_error(error, "create", folder, folder) from error
     straight = _place(request, folder / "straight")
-    if straight.out.exists():
+    if (folder / "straight").exists():
         raise BadInput(f"{straight.out}: already exists. Choose a folder without earlier runs")
     _preload()
     try:
         return _compare_runs(request, straight, num_kills, folder, seed, report)
     except KeyboardInterrupt:  # a partial proof is worth nothing; remove it so that the folder can be used again
-        for path in (straight.out, *folder.glob("killed_*"), folder / LOG):
+        for path in (folder / "straight", *folder.glob("killed_*"), folder / LOG):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         raise
 
@@ -167,12 +174,12 @@ def _run_with_kills(
     return kills
 
 
-def _count_snapshots(out: Path) -> int:
-    names = committed_snapshots(ResultDirectory(LocalStore(out)).store)
+def _count_snapshots(out: Place) -> int:
+    names = committed_snapshots(ResultDirectory(open_store(out)).store)
     return names[0].number if names else 0
 
 
-def _count_uris(out: Path) -> int:
+def _count_uris(out: Place) -> int:
     finished = open_directory(out).store.attributes().values["finished"]
     return int(finished["position"]["next_uri"])
 

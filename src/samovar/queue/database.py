@@ -2,8 +2,7 @@
 for it. Knows no jobs.
 
 Every transaction opens its own connection: none can go stale, a removed file is noticed, and threads share nothing.
-What only reads works without the right to write, and takes no more time and memory than a queue of that size needs: the
-file may be a stranger's.
+What only reads goes through `reading.py`, and writes nothing.
 """
 
 import os
@@ -14,7 +13,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 from sqlalchemy import (
     Column,
@@ -39,6 +37,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import ColumnElement
 
 from samovar.errors import BadInput, NotAResult, QueueUnavailable, hide_passwords
+from samovar.queue.reading import BUSY_SECONDS, SqliteReader, connect_sqlite
 
 metadata = MetaData()
 
@@ -88,19 +87,14 @@ def _postgresql_now(element: database_now, compiler: Any, **options: Any) -> str
 
 
 PATIENCE_SECONDS = 20.0
+_MOST_AWAY = 5
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
-_BUSY_SECONDS = 30.0
 _PERMANENT = (ProgrammingError, DataError)
 _SQLITE_IS_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _SQLITE_IS_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
 _SQLITE_NO_RIGHT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 _CREATION_LOCK = 5338  # any number
-_MAX_VALUE_BYTES = 64 << 20
-_STEPS_PER_LOOK = 100_000
-_MIN_STEPS = 20_000_000
-_STEPS_PER_BYTE = 100
-"""Of SQLite's machine, which reads a job in a few hundred steps."""
 _EXAMPLES = "sqlite:///queue.db or postgresql://user@host/name"
 
 T = TypeVar("T")
@@ -113,15 +107,22 @@ class Database:
         engine: SQLAlchemy's.
         name: As errors show it; without a password.
         patience_seconds: How long a transaction is retried.
-        reader: An engine for what only reads; by default the same.
+        reader: For what only reads an SQLite file; by default, the engine does it.
+
+    Example:
+        >>> database = Database.open("sqlite:///jobs.db", is_new=True)
+        >>> from sqlalchemy import text
+        >>> database.read(lambda connection: connection.execute(text("SELECT 1")).scalar())
+        1
     """
 
     def __init__(
-        self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS, reader: Engine | None = None
+        self, engine: Engine, name: str, patience_seconds: float = PATIENCE_SECONDS, reader: SqliteReader | None = None
     ) -> None:
         self.name = name
         self._engine = engine
-        self._reader = reader or engine
+        self._reader = reader
+        self._reading_engine = _make_sqlite_engine(reader.connect, "BEGIN") if reader else engine
         self._patience_seconds = patience_seconds
         self._has_answered = False
 
@@ -142,7 +143,7 @@ class Database:
         parsed = _parse(url)
         if parsed.get_backend_name() == "sqlite":
             path = _find_sqlite(parsed, is_new)
-            database = cls(_open_sqlite(path), str(path), patience_seconds, _open_sqlite(path, is_reader=True))
+            database = cls(_open_sqlite(path), str(path), patience_seconds, SqliteReader(path))
         else:
             database = cls(_open_postgresql(parsed), _show(url), patience_seconds)
         if is_new:
@@ -152,31 +153,51 @@ class Database:
         return database
 
     def transact(self, act: Callable[[Connection], T]) -> T:
-        """Run `act` in a transaction. If the database does not answer, retry until the patience is over."""
+        """Run `act` in a transaction. If the database does not answer, retry until the patience is over.
+
+        Args:
+            act: Gets the connection; what it returns is returned. It may be called again.
+        """
         return self._attempt(self._engine, act)
 
     def read(self, act: Callable[[Connection], T]) -> T:
-        """As `transact`, for what changes nothing: it waits for no writer and needs no right to write."""
-        return self._attempt(self._reader, act)
+        """As `transact`, for what changes nothing: it writes no file, waits for nobody, and needs no right to write.
 
-    def _attempt(self, engine: Engine, act: Callable[[Connection], T]) -> T:
-        deadline, pause = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS
+        Args:
+            act: Gets the connection; what it returns is returned. It may be called again.
+        """
+        return self._attempt(self._reading_engine, act, self._reader)
+
+    def _attempt(self, engine: Engine, act: Callable[[Connection], T], reader: SqliteReader | None = None) -> T:
+        deadline, pause, num_away = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS, 0
         while True:
+            seen = reader and reader.look()
             try:
                 with engine.begin() as connection:
                     answer = act(connection)
+                found = None
+            except DBAPIError as error:
+                found = error
+            is_torn = reader is not None and (seen is not None or found is not None) and reader.look() != seen
+            if reader is not None and found is not None and _is_away(found.orig) and num_away < _MOST_AWAY:
+                num_away, is_torn = num_away + 1, True  # the last writer removed its files just then
+            if found is None and not is_torn:
                 self._has_answered = True
                 return answer
-            except DBAPIError as error:
-                reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
-                is_permanent = isinstance(error, _PERMANENT) or self._is_damaged(error.orig)
-                if is_permanent or time.monotonic() + pause > deadline:
-                    tried = "" if is_permanent else f" after {self._patience_seconds:.0f} s"
-                    raise QueueUnavailable(
-                        f"{self.name}: the queue's database cannot be used{tried}: {reason}. {_cure(error.orig)}"
-                    ) from error
+            is_permanent = not is_torn and (isinstance(found, _PERMANENT) or self._is_damaged(found and found.orig))
+            if is_permanent or time.monotonic() + pause > deadline:
+                raise self._unavailable(found, is_permanent) from found
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _unavailable(self, error: DBAPIError | None, is_permanent: bool) -> QueueUnavailable:
+        if error is None:
+            return QueueUnavailable(f"{self.name}: the queue changed each time it was read. Try again")
+        reason = next(iter(str(error.orig).strip().splitlines()), type(error).__name__)
+        tried = "" if is_permanent else f" after {self._patience_seconds:.0f} s"
+        return QueueUnavailable(
+            f"{self.name}: the queue's database cannot be used{tried}: {reason}. {_cure(error.orig)}"
+        )
 
     def _is_damaged(self, error: BaseException | None) -> bool:
         """Whether SQLite cannot use the file, or Python a value in it, so that waiting does not help. A file that could
@@ -187,8 +208,15 @@ class Database:
         return code not in _SQLITE_IS_BUSY and not (self._has_answered and code in _SQLITE_IS_AWAY)
 
 
+def _is_away(error: BaseException | None) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_IS_AWAY
+
+
 def _cure(error: BaseException | None) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    extended = getattr(error, "sqlite_errorcode", 0)
+    code = extended & 0xFF
+    if extended == sqlite3.SQLITE_READONLY_ROLLBACK:
+        return "A process died while it wrote the file: a command that changes the queue repairs it, such as queue add"
     if code in _SQLITE_NO_RIGHT:
         return (
             "Check your rights on the file, the files beside it whose names begin with its name, and the folder; or "
@@ -218,14 +246,14 @@ def _parse(url: str) -> URL:
         parsed = make_url(url)
         parsed.get_dialect()
     except ModuleNotFoundError as error:
-        raise BadInput(f"--db {shown}: {error}. Install the driver: pip install 'samovar[postgres]'") from None
+        raise BadInput(f"queue {shown}: {error}. Install the driver: pip install 'samovar[postgres]'") from None
     except (ArgumentError, NoSuchModuleError, ValueError):  # ValueError: a port that is no number
-        raise BadInput(f"--db {shown}: not an address of a database, such as {_EXAMPLES}") from None
+        raise BadInput(f"queue {shown}: not the address of a database, such as {_EXAMPLES}") from None
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(f"--db {shown}: a queue cannot be in {parsed.get_backend_name()}. Use {_EXAMPLES}")
+        raise BadInput(f"queue {shown}: {parsed.get_backend_name()} is not supported. Use {_EXAMPLES}")
     if parsed.get_backend_name() == "postgresql" and "@" in f"{parsed.host}{parsed.database}":
         # a part of the password was taken for the host, and the driver would print it
-        raise BadInput(f"--db {shown}: in a user's name or password, write %40 for @, %3A for : and %2F for /")
+        raise BadInput(f"queue {shown}: in a user's name or password, write %40 for @, %3A for : and %2F for /")
     return parsed
 
 
@@ -235,16 +263,14 @@ def _show(url: str) -> str:
 
 
 def _no_queue(name: str) -> NotAResult:
-    return NotAResult(f"{name}: there is no queue. Check --db, or create one with `samovar queue add`")
+    return NotAResult(f"{name}: no queue there. Check its address, or create one with `samovar queue add`")
 
 
 def _find_sqlite(url: URL, is_new: bool) -> Path:
     if url.host:
-        raise BadInput(f"--db sqlite://{url.host}…: an SQLite file has three slashes, such as sqlite:///queue.db")
+        raise BadInput(f"queue sqlite://{url.host}…: write an SQLite file with three slashes, as in sqlite:///queue.db")
     if not url.database or url.database == ":memory:":
-        raise BadInput(
-            "--db: a queue cannot be in memory. Use a file that workers can open, such as sqlite:///queue.db"
-        )
+        raise BadInput("a queue cannot be in memory. Use a file that workers can open, such as sqlite:///queue.db")
     path = Path(url.database).absolute()
     if is_new:
         if not path.parent.is_dir():
@@ -255,67 +281,34 @@ def _find_sqlite(url: URL, is_new: bool) -> Path:
     return path
 
 
-def _open_sqlite(path: Path, is_reader: bool = False) -> Engine:
+def _open_sqlite(path: Path) -> Engine:
     def connect() -> sqlite3.Connection:
-        # rw: never create an empty file in place of one that is gone
-        mode = _reading_mode(path) if is_reader else "mode=rw"
-        address = f"file:{quote(str(path))}?{mode}"
-        connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection = connect_sqlite(path, "mode=rw")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA trusted_schema = OFF")
-        if is_reader:
-            connection.execute("PRAGMA query_only = ON")
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
-            size_bytes = _size_bytes(path) + _size_bytes(_log_of(path))
-            num_looks = (_MIN_STEPS + _STEPS_PER_BYTE * size_bytes) // _STEPS_PER_LOOK
-            connection.set_progress_handler(_Looks(num_looks), _STEPS_PER_LOOK)
         return connection
 
+    # locked for writing at once: a reader that later writes would fail while another connection writes
+    return _make_sqlite_engine(connect, "BEGIN IMMEDIATE")
+
+
+def _make_sqlite_engine(connect: Callable[[], sqlite3.Connection], begin: str) -> Engine:
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
     @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # locked for writing at once: a reader that later writes would fail while another connection writes
-        connection.exec_driver_sql("BEGIN" if is_reader else "BEGIN IMMEDIATE")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
 
     return engine
 
 
-def _reading_mode(path: Path) -> str:
-    """How to open the file for reading. SQLite reads a write-ahead log through a file of shared memory, which it
-    creates: that takes a folder that can be written, unless a writer is there."""
-    if all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent)):
-        return "mode=rw"
-    return "mode=ro" if _size_bytes(_log_of(path)) else "mode=ro&immutable=1"
-
-
-def _size_bytes(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _log_of(path: Path) -> Path:
-    return Path(f"{path}-wal")
-
-
-class _Looks:
-    """SQLite calls it every `_STEPS_PER_LOOK` steps; true ends the query."""
-
-    def __init__(self, count: int) -> None:
-        self._left = count
-
-    def __call__(self) -> bool:
-        self._left -= 1
-        return self._left < 0
-
-
 def _make_file(path: Path) -> None:
-    deadline = time.monotonic() + _BUSY_SECONDS
+    deadline = time.monotonic() + BUSY_SECONDS
     with suppress(OSError):  # SQLite says what is wrong
         # Configs and logs are for the owner only; SQLite gives its other files the same mode.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     while True:
         try:
-            with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+            with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
             return
         except sqlite3.Error as error:

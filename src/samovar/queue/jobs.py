@@ -46,11 +46,21 @@ _RELEASED: dict[str, Any] = {"beat_at": None, "lease_until": None}
 
 @dataclass(frozen=True)
 class Job:
-    """A task and its state in the queue."""
+    """A task and its state in the queue.
+
+    Example:
+        >>> queue = open_queue("sqlite:///jobs.db", is_new=True)
+        >>> added = queue.add([make_task("online.json", script="model.py")])
+        >>> queue.job(1).state
+        'waiting'
+    """
 
     id: int
+    """Its number in the queue."""
     task: Task
+    """What to run."""
     state: State
+    """waiting, running, done, failed or cancelled."""
     attempts: int
     """Failures and dead workers so far."""
     epoch: int
@@ -62,7 +72,9 @@ class Job:
     lease_seconds: float | None
     """The rest of the lease; below zero the job may be taken over."""
     exit_code: int | None
+    """Of its command, the last time."""
     error: str | None
+    """The last lines that its command wrote about its failure."""
     log: str | None
     """The end of what the command printed."""
 
@@ -74,22 +86,40 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker reports about a job it had."""
+    """What a worker reports about a job it had.
+
+    Example:
+        >>> queue = open_queue("sqlite:///jobs.db", is_new=True)
+        >>> added = queue.add([make_task("online.json", script="model.py")])
+        >>> job = queue.take("me")
+        >>> queue.end(job, Outcome("failed", exit_code=1, error="out of memory"))
+        True
+    """
 
     verdict: Literal["done", "wrong", "failed", "put back"]
     """wrong: would fail every time; failed: may work next time; put back: stopped on request."""
     exit_code: int | None = None
+    """Of the command; None if it was not started or killed."""
     error: str | None = None
+    """What to show as the reason of a failure."""
     log: str | None = None
+    """Path of the log of the command."""
     delay_seconds: float = 0.0
     """How long a job that is put back must wait."""
 
 
 @dataclass(frozen=True)
 class Added:
-    """What happened to a task that was added."""
+    """What happened to a task that was added.
+
+    Example:
+        >>> queue = open_queue("sqlite:///jobs.db", is_new=True)
+        >>> print(*(added.how for added in queue.add([make_task("online.json", script="model.py")])))
+        added
+    """
 
     job: Job
+    """The job that the queue has for it."""
     how: Literal["added", "known", "finished", "again", "replaced"]
     """known: nothing to do; finished: its directory is finished; again: its directory was removed; replaced: it took
     the place of a job that had failed, was cancelled or was rebuilt."""
@@ -179,6 +209,9 @@ class Queue:
     def add(self, tasks: Sequence[Task]) -> list[Added]:
         """Add all tasks; or none, if one of them conflicts with a job.
 
+        Args:
+            tasks: What to add.
+
         Raises:
             Conflict: A job makes the same directory from another config.
         """
@@ -192,7 +225,13 @@ class Queue:
         return [replace(each, note=describe_changed_code(each.job.task)) for each in added]
 
     def put(self, task: Task, state: State, error: str | None = None) -> bool:
-        """Add a job in the state that its directory shows; False if there is a job for that directory."""
+        """Add a job in the state that its directory shows; False if there is a job for that directory.
+
+        Args:
+            task: What the directory was made from.
+            state: The state of the job.
+            error: Why it failed, if it did.
+        """
 
         def act(connection: Connection) -> bool:
             if _find(connection, task.out) is not None:
@@ -203,7 +242,12 @@ class Queue:
         return self._transact(act)
 
     def jobs(self, states: Sequence[str] = (), ids: Sequence[int] = ()) -> list[Job]:
-        """Jobs in the order in which they were added, all of them by default."""
+        """Jobs in the order in which they were added, all of them by default.
+
+        Args:
+            states: Only jobs in one of these states.
+            ids: Only jobs with one of these numbers.
+        """
         query = _SELECT.order_by(jobs.c.id)
         if states:
             query = query.where(jobs.c.state.in_(states))
@@ -212,10 +256,14 @@ class Queue:
         return self._read(lambda connection: [_to_job(row) for row in connection.execute(query)])
 
     def job(self, number: int) -> Job:
-        """The job of that number."""
+        """The job of that number.
+
+        Args:
+            number: Its number.
+        """
         found = self.jobs(ids=[number])
         if not found:
-            raise BadInput(f"{self.name}: has no job {number}. See `samovar queue ls`")
+            raise BadInput(f"{self.name} has no job {number}. See `samovar queue ls`")
         return found[0]
 
     def counts(self) -> dict[str, int]:
@@ -224,13 +272,22 @@ class Queue:
         return self._read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     def states(self, ids: Sequence[int]) -> dict[int, State]:
-        """The state of each of these jobs."""
+        """The state of each of these jobs.
+
+        Args:
+            ids: Their numbers.
+        """
         query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(ids)).order_by(jobs.c.id)
         return self._read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     def take(self, holder: str, lease_seconds: float = LEASE_SECONDS) -> Job | None:
         """Take the next job under a new lease epoch; None if none waits. Every call needs another `holder`, except a
-        call repeated because its answer was lost."""
+        call repeated because its answer was lost.
+
+        Args:
+            holder: The name of the worker.
+            lease_seconds: How long the job is its own without a heartbeat.
+        """
 
         def act(connection: Connection) -> Job | None:
             # the answer to an earlier call may have been lost
@@ -250,12 +307,23 @@ class Queue:
         return self._transact(act)
 
     def heartbeat(self, job: Job, lease_seconds: float = LEASE_SECONDS, log: str | None = None) -> bool:
-        """Renew the lease; False if the job is no longer ours."""
+        """Renew the lease; False if the job is no longer ours.
+
+        Args:
+            job: The job as it was taken.
+            lease_seconds: How long it stays ours from now.
+            log: Path of the log of its command, if it is new.
+        """
         change = _update_held(job).values(log=log, **_new_lease(lease_seconds))
         return self._transact(lambda connection: connection.execute(change).rowcount == 1)
 
     def end(self, job: Job, outcome: Outcome) -> bool:
-        """Record the outcome; False, and nothing changes, if the job is no longer ours."""
+        """Record the outcome; False, and nothing changes, if the job is no longer ours.
+
+        Args:
+            job: The job as it was taken.
+            outcome: How it ended.
+        """
         values = _end_values(job, outcome)
 
         def act(connection: Connection) -> bool:
@@ -268,12 +336,20 @@ class Queue:
         return self._transact(act)
 
     def retry(self, ids: Sequence[int]) -> list[Job]:
-        """Let failed and cancelled jobs wait again, with all their attempts; return those jobs."""
+        """Let failed and cancelled jobs wait again, with all their attempts; return those jobs.
+
+        Args:
+            ids: Their numbers.
+        """
         return self._change(ids, ("failed", "cancelled"), {"state": "waiting", **_RESET})
 
     def cancel(self, ids: Sequence[int]) -> list[Job]:
         """Cancel waiting and running jobs; return those jobs. A running one is stopped by its worker and keeps its
-        snapshot."""
+        snapshot.
+
+        Args:
+            ids: Their numbers.
+        """
         return self._change(ids, ("waiting", "running"), {"state": "cancelled", "epoch": jobs.c.epoch + 1, **_RELEASED})
 
     def _change(self, ids: Sequence[int], states: Sequence[State], values: dict[str, Any]) -> list[Job]:
@@ -393,8 +469,8 @@ def _decide(
     if difference is not None and not is_abandoned:
         first = "" if job.state == "done" else f", or run `samovar queue cancel {job.id}` first"
         raise Conflict(
-            f"{task.out}: job {job.id} ({job.state}) makes this directory from another config: {difference}. "
-            f"Choose another --out{first}"
+            f"{task.out}: job {job.id} ({job.state}) already uses this directory with another config: {difference}. "
+            f"Choose another directory with --out (out=… in Python){first}"
         )
     if difference is not None:
         return "replaced"

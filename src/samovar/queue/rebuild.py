@@ -2,18 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from samovar.config import dump_config
+from samovar.config.places import PathLike, as_place
 from samovar.errors import BadInput, SamovarError
 from samovar.queue.jobs import Queue, State
 from samovar.queue.task import Task
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.directory import CONFIG, SCRIPT
 from samovar.runs.find import command_of, find_results
+from samovar.store import open_store
 
 
-def rebuild(queue: Queue, roots: Iterable[Path | str], max_attempts: int = 3) -> Counter[str]:
+def rebuild(queue: Queue, roots: Iterable[PathLike], max_attempts: int = 3) -> Counter[str]:
     """Add a job for each result directory that has none.
 
     Results made by calls from Python are left out: no command can continue them.
@@ -47,30 +48,30 @@ def rebuild(queue: Queue, roots: Iterable[Path | str], max_attempts: int = 3) ->
     return counts
 
 
-def _find(roots: Iterable[Path | str]) -> Iterator[ResultDirectory]:
-    for root in map(Path, roots):
-        if not root.is_dir():
+def _find(roots: Iterable[PathLike]) -> Iterator[ResultDirectory]:
+    for root in map(as_place, roots):
+        if not open_store(root).exists():
             raise BadInput(f"{root}: not a folder")
-        yield from (open_directory(path.resolve()) for path in find_results(root))
+        yield from (open_directory(place.resolve()) for place in find_results(root))
 
 
 def _is_made_by_a_command(directory: ResultDirectory) -> bool:
     kind = directory.lineage.kind
     if kind == "table":
         return "source" in directory.config
-    return kind == "prediction" or (Path(directory.name) / SCRIPT).exists()
+    return kind == "prediction" or directory.store.size(SCRIPT) is not None
 
 
 def _task(directory: ResultDirectory, max_attempts: int) -> Task:
     """Run the directory again with its own config and its own script."""
-    folder = Path(directory.name)
+    folder = directory.place
     script = folder / SCRIPT
     return Task(
         command_of(directory.lineage.kind),
         str(folder / CONFIG),
         (),
         dump_config(directory.config),
-        str(script) if script.exists() else None,
+        str(script) if directory.store.size(SCRIPT) is not None else None,
         str(folder),
         str(folder.parent),
         max_attempts=max_attempts,

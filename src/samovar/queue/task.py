@@ -1,8 +1,8 @@
 """A task: one config, one script, one directory, and the `samovar` command that makes it. Knows no database, and starts
 nothing.
 
-The command is the seam between the queue and what it runs. Its exit codes: 0 done, 1 failure, 2 user error, 75 stopped
-and resumable.
+The command is the interface between the queue and what it runs. Its exit codes: 0 done, 1 failure, 2 user error, 75
+stopped and resumable.
 """
 
 import json
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import dump_config, flatten, merge, parse_config, parse_override, read_config, resolve_path
+from samovar.config import dump_config, flatten, merge, parse_config, parse_override, resolve_path
 from samovar.config.diff import diff_flat
-from samovar.config.document import suggest_path
 from samovar.config.identity import PLACE_KEYS, STAGE, identity, named_place
+from samovar.config.places import PathLike, Place, as_place, suggest_path
 from samovar.config.values import MISSING, Tree, same
 from samovar.errors import BadInput, ConfigError
 from samovar.results import ResultDirectory, ResultPlan
 from samovar.results.code import diff_code
 from samovar.results.directory import CONFIG
 from samovar.runs.find import KINDS
-from samovar.store import LocalStore
+from samovar.store import open_store, read_config_at
 
 MAX_INTEGER = 2**31 - 1
 """The largest integer that every database can store."""
@@ -40,12 +40,15 @@ class Task:
     """
 
     kind: str
+    """train, brew, predict or run: the command."""
     config_path: str
+    """The file of the config."""
     overrides: tuple[str, ...]
     """`--conf` of the command line."""
     config: str
     """The text of the effective config, the file with all overrides, when the task was made."""
     script: str | None
+    """The Python file, for commands that take one."""
     out: str
     """The result directory; a queue has one job per directory."""
     folder: str
@@ -62,12 +65,12 @@ class Task:
 
 
 def make_task(
-    config: Path | str,
+    config: PathLike,
     *,
     kind: str = "train",
-    script: Path | str | None = None,
+    script: PathLike | None = None,
     overrides: Sequence[Mapping[str, Any]] = (),
-    out: Path | str | None = None,
+    out: PathLike | None = None,
     priority: int = 0,
     max_attempts: int = 3,
 ) -> Task:
@@ -94,24 +97,25 @@ def make_task(
         >>> task.kind, task.tree["model"]
         ('train', {'lr': 0.01})
     """
-    config, script = Path(config), None if script is None else Path(script)
+    file = as_place(config, "config")
+    code = None if script is None else as_place(script, "script")
     if kind not in KINDS:
-        raise BadInput(f"--kind: no kind {kind!r}. Available: {', '.join(KINDS)}")
-    if kind in _NEEDS_SCRIPT and script is None:
-        raise BadInput(f"--script is missing: {kind} needs a Python file")
-    if kind in _NEEDS_SCRIPT and script is not None and not script.is_file():
-        raise BadInput(f"{script}: no such script{suggest_path(script, '*.py')}")
-    for option, number, smallest in (("--priority", priority, -MAX_INTEGER), ("--max-attempts", max_attempts, 1)):
+        raise BadInput(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if kind in _NEEDS_SCRIPT and code is None:
+        raise BadInput(f"{kind} needs a Python file: give --script (script=… in Python)")
+    if kind in _NEEDS_SCRIPT and isinstance(code, Path) and not code.is_file():
+        raise BadInput(f"{code}: no such script{suggest_path(code, '*.py')}")
+    for option, number, smallest in (("priority", priority, -MAX_INTEGER), ("max_attempts", max_attempts, 1)):
         if not smallest <= number <= MAX_INTEGER:
             raise BadInput(f"{option} must be from {smallest} to {MAX_INTEGER}, got {number}")
-    tree = merge(read_config(config), *overrides)
-    place = Path(out) if out is not None else named_place(config, tree, PLACE_KEYS[kind])
+    tree = merge(read_config_at(file), *overrides)
+    place = as_place(out, "out") if out is not None else named_place(file, tree, PLACE_KEYS[kind])
     return Task(
         kind,
-        str(config.resolve()),
+        str(file.resolve()),
         tuple(json.dumps(each, ensure_ascii=False) for each in overrides),
         dump_config(tree),
-        None if script is None or kind not in _NEEDS_SCRIPT else str(script.resolve()),
+        None if code is None or kind not in _NEEDS_SCRIPT else str(code.resolve()),
         str(place.resolve()),
         str(Path.cwd()),
         priority,
@@ -121,7 +125,7 @@ def make_task(
 
 def check_unchanged(task: Task) -> None:
     """Refuse a config that changed since it was added: the directory would not be what was asked for."""
-    now = dump_config(merge(read_config(task.config_path), *map(parse_override, task.overrides)))
+    now = dump_config(merge(read_config_at(task.config_path), *map(parse_override, task.overrides)))
     if json.loads(now) != json.loads(task.config):
         raise ConfigError(
             f"{task.config_path}: changed since it was added to the queue. Restore it, or give the changed config a "
@@ -131,14 +135,14 @@ def check_unchanged(task: Task) -> None:
 
 def is_done(task: Task) -> bool:
     """Whether its directory is finished from this very config. False if in doubt: then the command itself finds out."""
-    directory = ResultDirectory(LocalStore(task.out))
+    directory = ResultDirectory(open_store(task.out))
     is_sure = task.kind != "predict"  # its model may have been trained further since
     return is_sure and directory.is_finished and not _find_differences(directory.config, task)
 
 
 def is_made(task: Task) -> bool:
     """Whether its directory is finished, from any config; a live table, which never finishes, counts too."""
-    directory = ResultDirectory(LocalStore(task.out))
+    directory = ResultDirectory(open_store(task.out))
     return directory.is_finished or directory.is_live
 
 
@@ -148,13 +152,13 @@ def read_code(task: Task) -> dict[str, bytes]:
         return {}
     from samovar.training.script import read_script  # takes a second to import
 
-    script = read_script(Path(task.script))
+    script = read_script(as_place(task.script))
     return ResultPlan(task.kind, {}, script.source, script.contents).code_files
 
 
 def describe_changed_code(task: Task) -> str | None:
     """What a user should know about a finished directory whose code differs from the task's; None if it does not."""
-    directory = ResultDirectory(LocalStore(task.out))
+    directory = ResultDirectory(open_store(task.out))
     if not directory.is_finished or not directory.code:
         return None
     try:
@@ -166,7 +170,7 @@ def describe_changed_code(task: Task) -> str | None:
 
 def is_rebuilt(task: Task) -> bool:
     """Whether the task was read from its own directory, and so has the directory's config."""
-    return Path(task.config_path) == Path(task.out) / CONFIG
+    return as_place(task.config_path) == as_place(task.out) / CONFIG
 
 
 def describe_difference(old: Task, new: Task) -> str | None:
@@ -188,7 +192,7 @@ def _find_differences(kept: Mapping[str, Any], task: Task) -> dict[str, list[Any
     """Compare a task with the config in a directory, which has absolute paths and values chosen from the machine."""
     old, new = _identity(kept, task.kind), _identity(task.tree, task.kind)
     more = old.keys() if task.kind == "predict" else _CHOSEN_BY_THE_MACHINE  # predictions store every default
-    folder = Path(task.config_path).parent
+    folder = as_place(task.config_path).parent
     rows = diff_flat({"old": old, "new": new}).rows.items()
     return {
         key: [was, now]
@@ -204,7 +208,7 @@ def _identity(tree: Mapping[str, Any], kind: str) -> Tree:
     return identity(asked, kind=STAGE if is_stage else "")
 
 
-def _is_same_path(kept: Any, asked: Any, folder: Path) -> bool:
+def _is_same_path(kept: Any, asked: Any, folder: Place) -> bool:
     """Whether a directory's absolute path, or list of paths, is the one that was asked for."""
     if isinstance(asked, list) and isinstance(kept, list) and len(asked) == len(kept):
         return all(same(*pair) or _is_same_path(*pair, folder) for pair in zip(kept, asked, strict=True))
@@ -266,4 +270,4 @@ def _predict(task: Task) -> list[str]:
 def _path(task: Task, tree: dict[str, Any], key: str) -> str:
     if not isinstance(tree.get(key), str):
         raise ConfigError(f"{task.config_path}: {key} must be a directory, got {tree.get(key)!r}")
-    return str(resolve_path(tree[key], Path(task.config_path).parent))
+    return str(resolve_path(tree[key], as_place(task.config_path).parent))

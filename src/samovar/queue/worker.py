@@ -22,13 +22,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from samovar.config.places import as_place
 from samovar.errors import QueueUnavailable, SamovarError, Stopped
 from samovar.queue.jobs import LEASE_SECONDS, Job, Outcome, Queue
 from samovar.queue.task import Command, is_made, make_command
 from samovar.results import ResultDirectory
 from samovar.results.directory import Status
 from samovar.signals import StopRequest
-from samovar.store import LocalStore, lease_state
+from samovar.store import lease_state, open_store
 
 LOG_BYTES = 16 * 1024
 
@@ -139,23 +140,32 @@ class Worker:
     """
 
     queue: Queue
+    """Where the jobs come from."""
     name: str
     """Shown in the queue. No two workers may have the same name at a time: see `worker_name`."""
     report: Callable[[str], None] = print
     """Called with one line at the start and the end of each job."""
     stop: StopRequest = field(default_factory=StopRequest)
+    """Ends the worker, and its job with a snapshot."""
     lease_seconds: float = LEASE_SECONDS
+    """How long a job stays its own without a heartbeat."""
     poll_seconds: float = 1.0
     """How often a queue without a waiting job is checked."""
     grace_seconds: float = 600.0
     """How long the process of a lost or cancelled job may take to save a snapshot before it is killed."""
     make_command: Command = make_command
+    """The command of a task."""
     num_taken: int = 0
+    """Jobs so far."""
     failed: set[int] = field(default_factory=set)
     """Jobs of this worker whose last attempt failed."""
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Run jobs until a stop is requested, or until none can be taken and `is_over` is true."""
+        """Run jobs until a stop is requested, or until none can be taken and `is_over` is true.
+
+        Args:
+            is_over: Whether no more jobs will come.
+        """
         while not self.stop.count:
             job = self._take()
             if job is not None:
@@ -275,14 +285,14 @@ class _Watch:
 
 
 def _holder(job: Job) -> str | None:
-    state = lease_state(LocalStore(Path(job.task.out)))
+    state = lease_state(open_store(job.task.out))
     return str(state.holder) if state.is_held else None
 
 
 def _last_report(job: Job) -> Status | None:
     """What the last process of the directory said about itself; None if nothing can be read."""
     try:
-        return ResultDirectory(LocalStore(Path(job.task.out))).status
+        return ResultDirectory(open_store(job.task.out)).status
     except SamovarError:
         return None
 
@@ -295,7 +305,9 @@ def _is_of(status: Status, child: Child) -> bool:
 def _folder(job: Job) -> str:
     """Where the job was added; the config's folder if that does not exist here: all paths are absolute."""
     folder = Path(job.task.folder)
-    return str(folder if folder.is_dir() else Path(job.task.config_path).parent)
+    config = as_place(job.task.config_path)
+    other = config.parent if isinstance(config, Path) else Path.cwd()
+    return str(folder if folder.is_dir() else other)
 
 
 def _explain(status: Status | None, code: int, child: Child, log: str) -> str:

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from samovar.config.document import suggest_path
+from samovar.config.places import PathLike, Url, as_place, suggest_path
 from samovar.config.records import read_regular
 from samovar.errors import AlreadyExists, BadInput, StoreError
 from samovar.native import FileList, list_files, stamps_of
 from samovar.native.files import CTIME, NUM_STAMPS, SIZE
 from samovar.runs.cache import Change, read_rows, write_rows
 from samovar.runs.parallel import map_many
+from samovar.store import Store, open_store
 from samovar.store.disk import publish
 
 SETTLED_SECONDS = 2.0
@@ -33,6 +35,7 @@ _BLOCK_BYTES = 1 << 20
 _HEAVY_BYTES = 64 << 20  # from here on, even two files are worth two processes
 _MIN_FILES_TO_FORK = 500
 _MAX_GROUP_SIZE = 16
+_THREADS = 16  # that wait for an object store
 
 Digests = NDArray[np.uint8]
 
@@ -58,9 +61,15 @@ class _Part:
 
 @dataclass(frozen=True)
 class Checksums:
-    """The SHA-256 of files: what `checksum` returns."""
+    """The SHA-256 of files: what `checksum` returns.
+
+    Example:
+        >>> checksum("data").num_files
+        1
+    """
 
     parts: Sequence[_Part]
+    """The files of each path that was given."""
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -90,12 +99,12 @@ class Checksums:
 
 
 def checksum(
-    paths: str | Path | Iterable[str | Path], *, use_cache: bool = True, settled_seconds: float = SETTLED_SECONDS
+    paths: PathLike | Iterable[PathLike], *, use_cache: bool = True, settled_seconds: float = SETTLED_SECONDS
 ) -> Checksums:
     """Compute the checksums of files, and of all files in folders.
 
     Args:
-        paths: Files and folders.
+        paths: Files and folders. Of a URL: all files of that directory, which are read each time.
         use_cache: Skip files whose checksum is known, and remember the others.
         settled_seconds: How old a change must be for a file to be remembered.
 
@@ -114,15 +123,40 @@ def checksum(
         >>> find_changes(read_list("data.sha256"), checksum("data").digests)
         Changes(changed=[], new=[], removed=[])
     """
-    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    given = [as_place(paths)] if isinstance(paths, str | os.PathLike | Url) else [as_place(path) for path in paths]
     parts = []
     for path in given:
+        if isinstance(path, Url):
+            parts.append(_compute_remote("" if len(given) == 1 else f"{path}/", path))
+            continue
         files, root = _list(path)
         prefix = (
             "" if len(given) == 1 and path.is_dir() else f"{path}/" if path.is_dir() else str(path.parent / "_")[:-1]
         )
         parts.append(_compute_part(prefix, files, root, use_cache, settled_seconds))
     return Checksums(parts)
+
+
+def _compute_remote(prefix: str, place: Url) -> _Part:
+    """The files of an object store. Their tags differ between servers, so none is taken for a checksum."""
+    store = open_store(place)
+    entries = store.list()
+    if not entries:
+        raise BadInput(f"{place}: no files")
+    with ThreadPoolExecutor(_THREADS) as threads:
+        digests = b"".join(threads.map(lambda entry: _digest_remote(store, entry.path), entries))
+    names = [os.fsencode(entry.path) for entry in entries]
+    stamps = np.zeros((len(entries), NUM_STAMPS), np.int64)
+    stamps[:, SIZE] = [entry.size for entry in entries]
+    files = FileList(b"".join(names), np.cumsum([len(name) for name in names]), stamps)
+    return _Part(prefix, files, np.frombuffer(digests, np.uint8).reshape(-1, DIGEST_BYTES), None, len(entries))
+
+
+def _digest_remote(store: Store, path: str) -> bytes:
+    hasher = hashlib.sha256()
+    for chunk in store.chunks(path):
+        hasher.update(chunk)
+    return hasher.digest()
 
 
 def _list(path: Path) -> tuple[FileList, Path]:
@@ -132,12 +166,12 @@ def _list(path: Path) -> tuple[FileList, Path]:
             files, odd = list_files(path)
             if odd:
                 more = f" ({len(odd)} such entries)" if len(odd) > 1 else ""
-                raise BadInput(f"{path / odd[0]}: neither a file nor a folder, or a link that leads to no file{more}")
+                raise BadInput(f"{path / odd[0]}: neither a file nor a folder, or a broken link{more}. Remove it")
             return files, path
         status = path.stat()
     except OSError as error:
         hint = "" if path.exists() else suggest_path(path, is_folder=None)
-        raise BadInput(f"{path}: {os.strerror(error.errno or 0)}{hint}") from None
+        raise BadInput(f"{path}: {error.strerror or error}{hint}") from None
     name = os.fsencode(path.name)
     return FileList(name, np.array([len(name)]), np.array([stamps_of(status)])), path.parent
 
@@ -253,11 +287,20 @@ _UNESCAPED = {"\\": "\\", "n": "\n", "r": "\r"}
 
 @dataclass(frozen=True)
 class Changes:
-    """The names of files that differ between two lists. It is true if there are any."""
+    """The names of files that differ between two lists. It is true if there are any.
+
+    Example:
+        >>> changes = find_changes({"a": "1", "b": "2"}, {"a": "3", "c": "2"})
+        >>> bool(changes), changes.new
+        (True, ['c'])
+    """
 
     changed: list[str]
+    """Those with another digest."""
     new: list[str]
+    """Those that only the later list has."""
     removed: list[str]
+    """Those that only the earlier list has."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.new or self.removed)

@@ -12,6 +12,7 @@ from typing import Any
 
 from samovar.config import MISSING, Diff, dump_config, flat_diff, flatten, merge
 from samovar.config.identity import PLACE_KEYS, Parent, read_parent, with_parent, without_parent
+from samovar.config.places import Url
 from samovar.config.values import nearest
 from samovar.errors import AlreadyExists, BadInput
 from samovar.results import open_directory
@@ -28,6 +29,10 @@ class Clone:
         path: The new file.
         changes: What differs from the parent.
         new_keys: Keys that the parent does not have, each with the parent's most similar key.
+
+    Example:
+        >>> clone("online.json", {"model.lr": 0.01}).path.name
+        'onlinea.json'
     """
 
     path: Path
@@ -94,8 +99,11 @@ def suffixes() -> Iterator[str]:
 
 def _origin(parent: Target) -> tuple[Path, bool]:
     """The file that the clone is written beside, and whether the config is a result directory's own. Nothing is ever
-    written into a result directory: its clone goes beside it."""
+    written into a result directory: its clone goes beside it, or into the current folder if that is in an object
+    store."""
     path = parent.path.resolve()
+    if isinstance(path, Url):
+        return Path.cwd() / f"{path.name}.json", True
     if parent.directory is not None:
         return path.with_name(f"{path.name}.json"), True
     if path.name == CONFIG and (path.parent / "status.json").exists():

@@ -29,6 +29,11 @@ class Summary:
         key: The key.
         num_values: How many different values it has.
         commonest: Values as they are shown, each with the number of configs that have it.
+
+    Example:
+        >>> differences = diff(["models/click_1", "models/click_2"], ignore=["model_dir"])
+        >>> print(*(each.key for each in summarize(differences)))
+        model.lr
     """
 
     key: str

@@ -1,7 +1,7 @@
 """Curves of many runs, grouped by metric: what a plot shows. How it is drawn is in drawing.py."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from samovar.config.diff import format_csv, make_frame
 from samovar.errors import BadInput
 from samovar.runs.comparison import label_all
 from samovar.runs.find import Named, Target, find_targets
-from samovar.runs.metrics import Series, main_metrics, match_metrics, read_series
+from samovar.runs.metrics import LiveSeries, main_metrics, match_metrics, read_live_series, read_series
 
 if TYPE_CHECKING:
     import pandas
@@ -28,6 +28,10 @@ class Line:
     label: str
     steps: Sequence[float]
     values: Sequence[float]
+    run: str = ""
+    """The name of the run."""
+    num_open: int = 0
+    """How many of the last points no snapshot has yet."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,15 @@ class Plot:
 
     Attributes:
         panels: One per metric, each with its lines.
+
+    Example:
+        >>> len(plot("models/*", "loss").to_frame()) > 0
+        True
     """
 
     panels: Sequence[Panel]
+    metrics: Sequence[str] = ()
+    """All metrics that one of the runs has."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -108,12 +118,13 @@ class Plot:
         return picture.getvalue()
 
 
-def plot(runs: Named | Iterable[Named], metrics: str | Sequence[str] = ()) -> Plot:
+def plot(runs: Named | Iterable[Named], metrics: str | Sequence[str] = (), *, live: bool = False) -> Plot:
     """Collect the curves of many runs, finished or not.
 
     Args:
         runs: Result directories, folders or glob patterns. Config files have no curves and are left out.
         metrics: Metrics by full name or last part, one panel each; one panel per loss if there are none.
+        live: Also show what runs have written since their newest snapshots.
 
     Returns:
         The curves. A label says only in what the config of a run differs from the others.
@@ -131,22 +142,24 @@ def plot(runs: Named | Iterable[Named], metrics: str | Sequence[str] = ()) -> Pl
         3  lr=0.2   loss   1.0   0.50
         >>> curves.save("loss.png")
     """
-    return Plot(_make_panels(find_targets(runs), [metrics] if isinstance(metrics, str) else metrics))
+    return _make_plot(find_targets(runs), [metrics] if isinstance(metrics, str) else metrics, live)
 
 
-def _make_panels(targets: Sequence[Target], metrics: Sequence[str]) -> list[Panel]:
+def _make_plot(targets: Sequence[Target], metrics: Sequence[str], live: bool) -> Plot:
     """One panel per metric, given by full or short name; one per loss if none is named."""
     results = {target.name: target.directory for target in targets if target.directory is not None}
     if not results:
         names = ", ".join(target.name for target in targets)
         raise BadInput(f"plot: only result directories have curves, got only configs: {names}")
     labels = label_all([target for target in targets if target.directory is not None])
-    runs = [(label, read_series(directory)) for label, directory in zip(labels, results.values(), strict=True)]
-    known = list(dict.fromkeys(metric for _, series in runs for metric in series))
+    read = read_live_series if live else lambda directory: LiveSeries(read_series(directory), {})
+    runs = [(name, label, read(directory)) for label, (name, directory) in zip(labels, results.items(), strict=True)]
+    known = list(dict.fromkeys(metric for _, _, live in runs for metric in live.series))
     if not known:
         names = ", ".join(list(results)[:3])
         raise BadInput(f"plot: no numbers yet in the logs of {names}. A run writes them with its first snapshot")
-    return [_make_panel(metric, match_metrics(metric, known), runs) for metric in metrics or _default_metrics(known)]
+    wanted = metrics or _default_metrics(known)
+    return Plot([_make_panel(metric, match_metrics(metric, known), runs) for metric in wanted], known)
 
 
 def _default_metrics(known: Sequence[str]) -> list[str]:
@@ -156,11 +169,12 @@ def _default_metrics(known: Sequence[str]) -> list[str]:
     return losses or main[:1]
 
 
-def _make_panel(name: str, metrics: Sequence[str], runs: Sequence[tuple[str, Mapping[str, Series]]]) -> Panel:
+def _make_panel(name: str, metrics: Sequence[str], runs: Sequence[tuple[str, str, LiveSeries]]) -> Panel:
     lines = []
-    for run, series in runs:
+    for run, run_label, live in runs:
         for metric in metrics:
-            if metric in series:
-                label = run if len(metrics) == 1 else f"{run} {metric.rpartition('.')[0]}".strip()
-                lines.append(Line(label, series[metric].steps, series[metric].values))
+            if metric in live.series:
+                label = run_label if len(metrics) == 1 else f"{run_label} {metric.rpartition('.')[0]}".strip()
+                found = live.series[metric]
+                lines.append(Line(label, found.steps, found.values, run, live.num_open.get(metric, 0)))
     return Panel(metrics[0] if len(metrics) == 1 else name, lines)

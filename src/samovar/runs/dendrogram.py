@@ -167,6 +167,10 @@ class Dendrogram:
         leaves: From top to bottom.
         merges: Where branches join.
         metric: The metric of the leaves' values.
+
+    Example:
+        >>> len(tree("models/*", metric="loss").leaves)
+        2
     """
 
     leaves: Sequence[Leaf]
@@ -179,7 +183,11 @@ class Dendrogram:
         return max((merge.height for merge in self.merges), default=0.0)
 
     def share(self, leaf: Leaf) -> float | None:
-        """Its metric on a scale from the lowest value, 0, to the highest, 1."""
+        """Its metric on a scale from the lowest value, 0, to the highest, 1.
+
+        Args:
+            leaf: One of its leaves.
+        """
         values = [each.value for each in self.leaves if each.value is not None]
         if leaf.value is None:
             return None

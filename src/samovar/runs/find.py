@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from samovar.config import read_config
-from samovar.config.document import as_path, suggest_path
+from samovar.config.places import PathLike, Place, Url, as_place, suggest_path
 from samovar.errors import BadInput
 from samovar.results import ResultDirectory
 from samovar.results.directory import CONFIG, EXTERNAL
 from samovar.runs.index import read_configs, require_answers
 from samovar.runs.parallel import paused_gc
-from samovar.store import LocalStore
+from samovar.store import match_folders, open_store, read_config_at
 from samovar.store.base import RESERVED
 
 Kind = Literal["brew", "train", "predict", "run"]
@@ -31,18 +30,22 @@ class Target:
 
     Attributes:
         name: As the user wrote it; numbered if the same thing is named twice.
-        path: The config file or the result directory.
+        path: The path or URL of the config file or the result directory.
         config: The config.
         directory: The result; None for a config file.
+
+    Example:
+        >>> print(*(target.name for target in find_targets("models/*")))
+        models/click_1 models/click_2
     """
 
     name: str
-    path: Path
+    path: Place
     config: Mapping[str, Any]
     directory: ResultDirectory | None
 
 
-Named: TypeAlias = str | Path | Target
+Named: TypeAlias = str | Path | Url | Target
 """What a user names: a result directory, a config, a folder of results or a glob pattern; or what was found there."""
 
 
@@ -67,21 +70,21 @@ def find_targets(names: Named | Iterable[Named]) -> list[Target]:
         models/click_2 {'lr': 0.2}
     """
     found: dict[str, Target] = {}
-    paths: list[Path | Target] = []
+    paths: list[Place | Target] = []
     for named in list_names(names):
         if isinstance(named, Target):
             paths.append(named)
         else:
-            paths += [path for each in _expand(str(named)) for path in _results_of(Path(each))]
-    folders = [path for path in paths if isinstance(path, Path) and path.is_dir()]
+            paths += [path for each in _expand(str(named)) for path in _results_of(each)]
+    folders = [path for path in paths if isinstance(path, Url) or (isinstance(path, Path) and path.is_dir())]
     configs = dict(zip(folders, require_answers(read_configs(folders)), strict=True))
     for path in paths:
         if isinstance(path, Target):
             target = path
         elif path in configs:
-            target = Target(str(path), path, configs[path], ResultDirectory(LocalStore(path)))
+            target = Target(str(path), path, configs[path], ResultDirectory(open_store(path)))
         else:
-            target = Target(str(path), path, read_config(path), None)
+            target = Target(str(path), path, read_config_at(path), None)
         name, number = target.name, 2
         while name in found:
             name, number = f"{target.name} ({number})", number + 1
@@ -101,23 +104,23 @@ def find_target(name: Named) -> Target:
     return targets[0]
 
 
-def list_names(names: Named | Iterable[Named]) -> list[Named]:
+def list_names(names: Named | PathLike | Iterable[Named | PathLike]) -> list[Named]:
     """One name, or several, as a list."""
-    if isinstance(names, str | Path | Target):
+    if isinstance(names, str | Path | Url | Target):
         return [names]
     if not isinstance(names, Iterable) or hasattr(names, "columns"):  # a DataFrame would give its columns
-        return [as_path(names, "a result")]
-    return [each if isinstance(each, Target) else as_path(each, "a result") for each in names]
+        return [as_place(names, "a result")]
+    return [each if isinstance(each, Target) else as_place(each, "a result") for each in names]
 
 
-def find_directories(names: str | Path | Iterable[str | Path]) -> list[Path]:
+def find_directories(names: PathLike | Iterable[PathLike]) -> list[Place]:
     """Find result directories.
 
     Args:
         names: Folders and glob patterns. Each gives the results at or below it, sorted.
 
     Returns:
-        The path of each result, once.
+        The path or URL of each result, once.
 
     Raises:
         BadInput: There is no result at or below one of the names.
@@ -126,32 +129,42 @@ def find_directories(names: str | Path | Iterable[str | Path]) -> list[Path]:
         >>> print(*find_directories(["models", "tables"]))
         models/click_1 models/click_2 tables/clicks
     """
-    found: dict[Path, None] = {}
+    found: dict[Place, None] = {}
     for name in map(str, list_names(names)):
-        paths = [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True))
+        paths = _match(name)
         results = [result for path in paths for result in find_results(path)]
         if not results:
-            hint = "" if paths else suggest_path(Path(name), is_folder=True)
+            hint = "" if paths else suggest_path(as_place(name), is_folder=True)
             raise BadInput(f"{name}: no result directory at or below this path{hint}")
         found |= dict.fromkeys(results)
     return list(found)
 
 
-def find_results(folder: Path | str) -> Iterator[Path]:
+def find_results(folder: PathLike) -> Iterator[Place]:
     """The folder itself if it is a result, and all results below it, sorted; links are not followed."""
-    entries = _entries(folder)
-    is_result_folder = {CONFIG, RESERVED} <= entries.keys()
-    if is_result_folder:
-        yield Path(folder)
+    return (place for place, is_here in find_folders(folder) if is_here)
+
+
+def find_folders(folder: PathLike) -> Iterator[tuple[Place, bool]]:
+    """Every folder in which there may be results, and whether it is one itself."""
+    place = as_place(folder)
+    entries = _entries(place)
+    is_here = _has_result(place, entries)
+    yield place, is_here
     for name in sorted(entries):
-        if name.startswith(".") or (is_result_folder and (name in _INNER_FOLDERS or name.startswith("all_files"))):
+        if name.startswith(".") or (is_here and (name in _INNER_FOLDERS or name.startswith("all_files"))):
             continue
-        if entries[name].is_dir(follow_symlinks=False):
-            yield from find_results(entries[name].path)
+        if entries[name]:
+            yield from find_folders(place / name)
 
 
-def is_result(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and (folder / RESERVED).is_dir()
+def is_result(folder: Place) -> bool:
+    return _has_result(folder, _entries(folder))
+
+
+def _has_result(folder: Place, entries: Mapping[str, bool]) -> bool:
+    """An object store has no folders that could be left behind empty, so there the config says enough."""
+    return CONFIG in entries and (isinstance(folder, Url) or RESERVED in entries)
 
 
 def command_of(kind: str) -> Kind:
@@ -159,33 +172,45 @@ def command_of(kind: str) -> Kind:
     return _COMMANDS.get(kind, "run")
 
 
-def _entries(folder: Path | str) -> dict[str, os.DirEntry[str]]:
+def _entries(folder: Place) -> Mapping[str, bool]:
+    """The names in a folder, and whether each is a folder itself."""
+    if isinstance(folder, Url):
+        return open_store(folder).names()
     try:
         with os.scandir(folder) as found:
-            return {entry.name: entry for entry in found}
+            return {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}  # removed since it was listed, or not readable
 
 
-def _expand(name: str) -> list[str]:
-    if os.path.exists(name):
-        return [name]
+def _match(name: str) -> list[Place]:
+    """What a name or a pattern stands for; nothing if there is nothing."""
+    place = as_place(name)
+    if isinstance(place, Url):
+        return list(match_folders(place))
+    return [place] if os.path.exists(name) else [Path(path) for path in sorted(glob.glob(name, recursive=True))]
+
+
+def _expand(name: str) -> list[Place]:
+    found = _match(name)
+    if found and found[0] == as_place(name):
+        return found
     if not glob.has_magic(name):
-        raise BadInput(f"{name}: no such config or result directory{suggest_path(Path(name), is_folder=None)}")
-    paths = [path for path in sorted(glob.glob(name, recursive=True)) if _is_target(Path(path))]
+        raise BadInput(f"{name}: no such config or result directory{suggest_path(as_place(name), is_folder=None)}")
+    paths = [path for path in found if _is_target(path)]
     if not paths:
         raise BadInput(f"{name}: no result directory and no config matches this pattern")
     return paths
 
 
-def _is_target(path: Path) -> bool:
-    if path.is_dir():
+def _is_target(path: Place) -> bool:
+    if isinstance(path, Url) or path.is_dir():
         return is_result(path)
     return path.suffix == ".json" and not any(map(is_result, path.parents))  # a result's own files are not configs
 
 
-def _results_of(path: Path) -> list[Path]:
+def _results_of(path: Place) -> list[Place]:
     """The results below a folder; a file or a result is returned as it is."""
-    if not path.is_dir() or is_result(path):
+    if (isinstance(path, Path) and not path.is_dir()) or is_result(path):
         return [path]
     return list(find_results(path)) or [path]  # if there is none, reading its config raises the error

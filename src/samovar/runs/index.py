@@ -10,11 +10,13 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from samovar.config.places import Place
 from samovar.errors import CorruptData, SamovarError
 from samovar.native import stamps_of
 from samovar.native.files import CTIME
@@ -24,12 +26,13 @@ from samovar.results.code import name_code
 from samovar.results.directory import CONFIG, STATUS
 from samovar.results.lineage import LINEAGE
 from samovar.runs.cache import Change, read_rows, write_rows
-from samovar.runs.metrics import read_last, read_series
+from samovar.runs.metrics import read_last, read_reductions, read_series
 from samovar.runs.parallel import map_many
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.store.base import RESERVED
 
 SETTLED_SECONDS = 2.0
+_THREADS = 16  # that wait for an object store
 MIN_TO_REMEMBER = 100
 """Reading fewer directories is faster than the cache."""
 
@@ -38,34 +41,39 @@ Answer = dict[str, Any]
 Reply = Answer | SamovarError
 
 
-def read_configs(folders: Sequence[Path]) -> list[Reply]:
+def read_configs(folders: Sequence[Place]) -> list[Reply]:
     return read_many(_CONFIGS, folders)
 
 
-def read_kinds(folders: Sequence[Path]) -> list[Reply]:
+def read_kinds(folders: Sequence[Place]) -> list[Reply]:
     """`kind`, as the lineage names it."""
     return read_many(_KINDS, folders)
 
 
-def read_codes(folders: Sequence[Path]) -> list[Reply]:
+def read_codes(folders: Sequence[Place]) -> list[Reply]:
     """`code`: the short name of the result's code, None if it has none."""
     return read_many(_CODES, folders)
 
 
-def read_facts(folders: Sequence[Path]) -> list[Reply]:
+def read_facts(folders: Sequence[Place]) -> list[Reply]:
     """`state` and `kind`, `heartbeat`, `position` and `error` of the status, each None if absent, and `is_settled`:
     whether they stay as they are until a file changes."""
     return read_many(_FACTS, folders)
 
 
-def read_metrics(folders: Sequence[Path]) -> list[Reply]:
+def read_metrics(folders: Sequence[Place]) -> list[Reply]:
     """The last value of each metric."""
     return read_many(_METRICS, folders)
 
 
-def read_whole_metrics(folders: Sequence[Path]) -> list[Reply]:
+def read_whole_metrics(folders: Sequence[Place]) -> list[Reply]:
     """The last value of each metric, found in the whole log: also of those that were not logged lately."""
     return read_many(_WHOLE_METRICS, folders)
+
+
+def read_all_reductions(folders: Sequence[Place]) -> list[Reply]:
+    """Of each metric the last, mean, least, greatest and best value, from the whole log."""
+    return read_many(_REDUCTIONS, folders)
 
 
 def require_answers(replies: Iterable[Reply]) -> list[Answer]:
@@ -86,14 +94,26 @@ class Question:
     """With the number of its format: answers to another format are not read."""
     files: Sequence[str]
     """All that the answer depends on, below the directory, present or not; for a folder, its list of entries."""
-    read: Callable[[Path], Json]
+    read: Callable[[Place], Json]
     """Gives JSON: nothing else can be remembered."""
     is_lasting: Callable[[Json], bool] = lambda answer: True
     """Whether the answer depends on these files alone."""
 
 
-def read_many(question: Question, folders: Sequence[Path]) -> list[Json | SamovarError]:
+def read_many(question: Question, folders: Sequence[Place]) -> list[Json | SamovarError]:
     """The answer of each directory, or the error that it gave instead."""
+    read = partial(_read, question.read)
+    local = [folder for folder in folders if isinstance(folder, Path)]
+    if len(local) < len(folders):  # threads, because an object store cannot be used in a forked process
+        known = dict(zip(local, read_many(question, local), strict=True))
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return list(
+                threads.map(lambda folder: known[folder] if isinstance(folder, Path) else read(folder), folders)
+            )
+    return _read_local(question, local)
+
+
+def _read_local(question: Question, folders: Sequence[Path]) -> list[Json | SamovarError]:
     read = partial(_read, question.read)
     if len(folders) < MIN_TO_REMEMBER:
         return map_many(read, folders)
@@ -122,7 +142,7 @@ def read_many(question: Question, folders: Sequence[Path]) -> list[Json | Samova
     return answers
 
 
-def _read(read: Callable[[Path], Json], folder: Path) -> Json | SamovarError:
+def _read(read: Callable[[Place], Json], folder: Place) -> Json | SamovarError:
     try:
         return read(folder)
     except SamovarError as error:
@@ -178,20 +198,20 @@ def _recall(question: str, names: Sequence[bytes]) -> dict[bytes, tuple[bytes, J
         return {}
 
 
-def _read_config(folder: Path) -> Answer:
+def _read_config(folder: Place) -> Answer:
     return open_directory(folder).config
 
 
-def _read_kind(folder: Path) -> Answer:
-    return {"kind": ResultDirectory(LocalStore(folder)).lineage.kind}
+def _read_kind(folder: Place) -> Answer:
+    return {"kind": ResultDirectory(open_store(folder)).lineage.kind}
 
 
-def _read_code(folder: Path) -> Answer:
-    return {"code": name_code(ResultDirectory(LocalStore(folder)).code)}
+def _read_code(folder: Place) -> Answer:
+    return {"code": name_code(ResultDirectory(open_store(folder)).code)}
 
 
-def _read_facts(folder: Path) -> Answer:
-    directory = ResultDirectory(LocalStore(folder))
+def _read_facts(folder: Place) -> Answer:
+    directory = ResultDirectory(open_store(folder))
     found = directory.look()
     status, known = found.status, {"state": found.condition, "is_settled": found.is_settled}
     if status is None:
@@ -206,13 +226,17 @@ def _read_facts(folder: Path) -> Answer:
     }
 
 
-def _read_metrics(folder: Path) -> Answer:
-    return read_last(ResultDirectory(LocalStore(folder)))
+def _read_metrics(folder: Place) -> Answer:
+    return read_last(ResultDirectory(open_store(folder)))
 
 
-def _read_whole_metrics(folder: Path) -> Answer:
-    series = read_series(ResultDirectory(LocalStore(folder)))
+def _read_whole_metrics(folder: Place) -> Answer:
+    series = read_series(ResultDirectory(open_store(folder)))
     return {metric: each.values[-1] for metric, each in series.items()}
+
+
+def _read_reductions(folder: Place) -> Answer:
+    return read_reductions(ResultDirectory(open_store(folder)))
 
 
 _CONFIGS = Question("configs-1", (CONFIG,), _read_config)
@@ -228,3 +252,4 @@ _FACTS = Question(
 _LOG = (f"logs/{METRICS_LOG}", f"logs/{Path(METRICS_LOG).stem}")
 _METRICS = Question("metrics-2", _LOG, _read_metrics)
 _WHOLE_METRICS = Question("whole-metrics-2", _LOG, _read_whole_metrics)
+_REDUCTIONS = Question("reductions-1", _LOG, _read_reductions)

@@ -11,16 +11,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samovar.config.diff import flatten, format_csv, make_frame, show_value
 from samovar.config.identity import without_parent
-from samovar.config.values import MISSING, describe, nearest, same, split
+from samovar.config.places import Place
+from samovar.config.values import MISSING, describe, did_you_mean, nearest, same, split
 from samovar.errors import BadInput, SamovarError
 from samovar.runs.find import find_directories
 from samovar.runs.index import (
     Reply,
+    read_all_reductions,
     read_codes,
     read_configs,
     read_facts,
@@ -28,7 +31,7 @@ from samovar.runs.index import (
     read_whole_metrics,
     require_answers,
 )
-from samovar.runs.metrics import find_metrics, main_metrics
+from samovar.runs.metrics import REDUCTIONS, find_metrics, main_metrics, split_reduction
 from samovar.runs.parallel import paused_gc
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 FACTS = ("name", "state", "kind", "age", "code", "position", "error")
 """What every run has; a config key of the same name is reached as `config.name`. The same code has the same `code`."""
 UNREADABLE = "unreadable"
+_FROM_STATUS = ("state", "kind", "position", "error")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Listing:
         columns: Full names: `state`, `config.model.lr`, `metric.loss`.
         rows: One value per column; `samovar.config.MISSING` where a run has none.
         unreadable: What is wrong with each run that could not be read.
+
+    Example:
+        >>> list_runs("models", columns=["state"]).to_frame()["state"].tolist()
+        ['finished', 'finished']
     """
 
     columns: Sequence[str]
@@ -75,6 +83,7 @@ def list_runs(
     where: str | Sequence[str] = (),
     sort: str | Sequence[str] = (),
     columns: Sequence[str] = (),
+    group: str | Sequence[str] = (),
     now: datetime | None = None,
 ) -> Listing:
     """List runs as rows of a table.
@@ -83,7 +92,10 @@ def list_runs(
         places: Folders and glob patterns. All results at or below them are listed.
         where: Conditions such as `lr>0.01`; a run must meet all of them.
         sort: Columns, the most important first; `-auc` sorts from high to low. Runs without the value come last.
-        columns: Facts, config keys and metrics, by full or short name; facts and metrics if empty.
+        columns: Facts, config keys and metrics, by full or short name; facts and metrics if empty. `auc:max` is another
+            value of a metric than the last: `best`, `min`, `max` or `mean`.
+        group: Config keys such as `seed`: runs that differ only in them become one row, with the mean and the sample
+            standard deviation of each metric.
         now: The time from which ages are counted, by default the present.
 
     Returns:
@@ -100,36 +112,105 @@ def list_runs(
         0  models/click_2  finished       0.2  0.50
         1  models/click_1  finished       0.1  0.25
     """
-    conditions = [parse_condition(text) for text in _as_list(where)]
-    folders, now = find_directories(places), now or datetime.now(UTC)
-    runs = summarize_runs(folders, now)
+    request = ListingRequest(_as_list(where), _as_list(sort), columns)
+    folders, moment = find_directories(places), (now or datetime.now(UTC)).timestamp()
+    runs = summarize_runs(folders, with_reductions=request.has_reductions)
     known = Columns.of(runs)
-    asked = [*(each.column for each in conditions), *(name.removeprefix("-") for name in _as_list(sort)), *columns]
-    if not all(map(known.has, asked)):  # a metric that was not logged lately
-        runs = summarize_runs(folders, now, read_whole_metrics)
+    if not all(map(known.has, request.asked)):  # a metric that was not logged lately
+        runs = summarize_runs(folders, read_whole_metrics, with_reductions=request.has_reductions)
         known = Columns.of(runs)
-    placed = [(condition, known.find(condition.column)) for condition in conditions]
-    for condition, column in placed:
-        condition.check_kind(run.get(column) for run in runs)
-    for condition, column in placed:
-        runs = [run for run in runs if condition.holds(run.get(column))]
-    for name in reversed(_as_list(sort)):
-        runs = _sort(runs, known.find(name.removeprefix("-")), is_descending=name.startswith("-"))
-    shown = [known.find(name) for name in columns] or Columns.of(runs).default()
-    if "name" not in shown:
-        shown = ["name", *shown]
-    unreadable = [str(run.facts["error"]) for run in runs if run.facts["state"] == UNREADABLE]
-    return Listing(shown, [[run.get(column) for column in shown] for run in runs], unreadable)
+    selection = request.select(runs, known, moment)
+    if group:
+        from samovar.runs.grouping import group_runs  # which knows listings
+
+        return group_runs(selection, _as_list(group)).listing
+    return selection.to_listing()
+
+
+@dataclass(frozen=True)
+class ListingRequest:
+    """What is asked of runs that were read already: which ones, in which order, and what of them.
+
+    Raises:
+        BadInput: A condition cannot be parsed.
+    """
+
+    where: Sequence[str] = ()
+    sort: Sequence[str] = ()
+    columns: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.conditions  # noqa: B018  # parsed here, so that a mistake is found before anything is read
+
+    @cached_property
+    def conditions(self) -> "list[Condition]":
+        return [parse_condition(text) for text in self.where]
+
+    @property
+    def asked(self) -> list[str]:
+        """The names of all columns that it needs."""
+        return [
+            *(condition.column for condition in self.conditions),
+            *(name.removeprefix("-") for name in self.sort),
+            *self.columns,
+        ]
+
+    @property
+    def has_reductions(self) -> bool:
+        """Whether a column such as `auc:max` needs the whole logs."""
+        return any(":" in name for name in self.asked)
+
+    def select(self, runs: "Sequence[RunSummary]", known: "Columns", now: float) -> "Selection":
+        """Filter and sort runs.
+
+        Args:
+            runs: All of them.
+            known: Their columns.
+            now: The time from which ages are counted, in seconds since 1970.
+
+        Raises:
+            BadInput: A column is unknown or ambiguous, or a condition compares a number with a text.
+        """
+        placed = [(condition, known.find(condition.column)) for condition in self.conditions]
+        for condition, column in placed:
+            condition.check_kind(run.get(column, now) for run in runs)
+        for condition, column in placed:
+            runs = [run for run in runs if condition.holds(run.get(column, now))]
+        for name in reversed(self.sort):
+            runs = _sort(runs, known.find(name.removeprefix("-")), now, is_descending=name.startswith("-"))
+        shown = [known.find(name) for name in self.columns] or default_columns(runs)
+        return Selection(shown if "name" in shown else ["name", *shown], runs, now)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The runs that were asked for, in order, and the columns to show."""
+
+    columns: Sequence[str]
+    runs: "Sequence[RunSummary]"
+    now: float
+
+    def row(self, run: "RunSummary") -> list[Any]:
+        """One value per column."""
+        return [run.get(column, self.now) for column in self.columns]
+
+    def to_listing(self) -> Listing:
+        unreadable = [str(run.facts["error"]) for run in self.runs if run.facts["state"] == UNREADABLE]
+        return Listing(self.columns, [self.row(run) for run in self.runs], unreadable)
 
 
 def _as_list(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
-def _sort(runs: Sequence["RunSummary"], column: str, is_descending: bool) -> list["RunSummary"]:
-    present = [run for run in runs if run.get(column) is not MISSING]
-    missing = [run for run in runs if run.get(column) is MISSING]
-    return sorted(present, key=lambda run: _sort_key(run.get(column)), reverse=is_descending) + missing
+def _sort(runs: Sequence["RunSummary"], column: str, now: float, is_descending: bool) -> list["RunSummary"]:
+    values = [(run, run.get(column, now)) for run in runs]
+    present = sorted(
+        (pair for pair in values if pair[1] is not MISSING),
+        key=lambda pair: _sort_key(pair[1]),
+        reverse=is_descending,
+    )
+    return [run for run, _ in present] + [run for run, value in values if value is MISSING]
 
 
 def _sort_key(value: Any) -> tuple[bool, float, str]:
@@ -142,46 +223,53 @@ class RunSummary:
     """A run in one line."""
 
     facts: Mapping[str, Any]
-    """By the names in `FACTS`; `age` is in seconds since the run's last heartbeat."""
+    """By the names in `FACTS`, but for `age`."""
+    heartbeat: float | None = None
+    """The run's last one, in seconds since 1970; `age` is the time since then."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The last values."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Flat."""
 
-    def get(self, column: str) -> Any:
+    reductions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By metric and reduction, if they were read."""
+
+    def get(self, column: str, now: float) -> Any:
         """The value of a column as `Columns` names it; `MISSING` if this run has none."""
         section, _, name = column.partition(".")
         if section == "config":
             return self.config.get(name, MISSING)
-        return self.metrics.get(name, MISSING) if section == "metric" else self.facts.get(column, MISSING)
+        if section == "metric":
+            if name in self.metrics:
+                return self.metrics[name]
+            metric, _, reduction = name.rpartition(":")
+            return self.reductions.get(metric, {}).get(reduction, MISSING)
+        if column == "age":
+            return MISSING if self.heartbeat is None else max(0.0, now - self.heartbeat)
+        return self.facts.get(column, MISSING)
 
 
 def summarize_runs(
-    folders: Sequence[Path], now: datetime, read_metrics: Callable[[Sequence[Path]], list[Reply]] = read_metrics
+    folders: Sequence[Place],
+    read_metrics: Callable[[Sequence[Place]], list[Reply]] = read_metrics,
+    with_reductions: bool = False,
 ) -> list[RunSummary]:
     """A damaged run becomes a line that says so, and does not hide the others."""
-    questions = (read_configs, read_facts, read_codes, read_metrics)
+    questions = [read_configs, read_facts, read_codes, read_metrics, *([read_all_reductions] * with_reductions)]
     replies = zip(*(read(folders) for read in questions), strict=True)
-    return [_summarize(folder, answers, now) for folder, answers in zip(folders, replies, strict=True)]
+    return [_summarize(folder, answers) for folder, answers in zip(folders, replies, strict=True)]
 
 
-def _summarize(folder: Path, replies: Sequence[Reply], now: datetime) -> RunSummary:
+def _summarize(folder: Place, replies: Sequence[Reply]) -> RunSummary:
     try:
-        config, facts, code, metrics = require_answers(replies)
+        config, facts, code, metrics, *reductions = require_answers(replies)
     except SamovarError as error:
         return RunSummary({"name": str(folder), "state": UNREADABLE, "error": str(error)})
     heartbeat = facts["heartbeat"]
-    values = {
-        "name": str(folder),
-        "state": facts["state"],
-        "kind": facts["kind"],
-        "age": None if heartbeat is None else max(0.0, (now - datetime.fromisoformat(heartbeat)).total_seconds()),
-        "code": code["code"],
-        "position": facts["position"],
-        "error": facts["error"],
-    }
+    values = {"name": str(folder), "code": code["code"], **{fact: facts[fact] for fact in _FROM_STATUS}}
     known = {name: MISSING if value is None else value for name, value in values.items()}
-    return RunSummary(known, metrics, flatten(without_parent(config)))
+    seen_at = None if heartbeat is None else datetime.fromisoformat(heartbeat).timestamp()
+    return RunSummary(known, seen_at, metrics, flatten(without_parent(config)), *reductions)
 
 
 @dataclass(frozen=True)
@@ -201,9 +289,18 @@ class Columns:
         return cls(sorted(keys), list(metrics))
 
     def find(self, name: str) -> str:
-        """The one column of that full or short name: `state`, `config.model.lr`, `metric.next_hour+1h.auc`."""
+        """The one column of that full or short name: `state`, `config.model.lr`, `metric.next_hour+1h.auc`. A metric
+        may say which of its values: `metric.next_hour+1h.auc:max`; the last if it does not."""
         if name in FACTS:
             return name
+        metric, colon, reduction = name.rpartition(":")
+        if colon and not self._has(name):
+            if reduction not in REDUCTIONS:
+                split_reduction(name)  # raises, and suggests the nearest
+            column = self.find(metric)
+            if not column.startswith("metric."):
+                raise BadInput(f"{name!r}: only a metric has several values, and {column} is not one")
+            return f"{column}:{reduction}"
         full = [f"config.{key}" for key in self.keys] + [f"metric.{metric}" for metric in self.metrics]
         if name in full:
             return name
@@ -214,11 +311,14 @@ class Columns:
             return found[0]
         short = {column.rpartition(".")[2] for column in full}
         best = nearest(name, {*FACTS, *short, *(column.partition(".")[2] for column in full)})
-        guess = f" Did you mean {best!r}?" if best else f" Available: {', '.join([*FACTS, *full])}"
-        raise BadInput(f"no run has a column {name!r}.{guess}")
+        guess = did_you_mean(best) or f". Available: {', '.join([*FACTS, *full])}"
+        raise BadInput(f"no run has a column {name!r}{guess}")
 
     def has(self, name: str) -> bool:
         """Whether a name means at least one column."""
+        return self._has(name) or (":" in name and self._has(name.rpartition(":")[0]))
+
+    def _has(self, name: str) -> bool:
         return name in FACTS or name.partition(".")[2] in {*self.keys, *self.metrics} or bool(self._find(name))
 
     def _find(self, name: str) -> list[str]:
@@ -231,9 +331,13 @@ class Columns:
         yield _full([key for key in self.keys if str(split(key)[-1]) == name], find_metrics(name, main))
         yield _full([], find_metrics(name, self.metrics))
 
-    def default(self) -> list[str]:
-        """What is shown if nothing is asked for."""
-        return ["name", "state", "kind", "age", "code", *(f"metric.{metric}" for metric in main_metrics(self.metrics))]
+
+def default_columns(runs: Iterable[RunSummary]) -> list[str]:
+    """What is shown if nothing is asked for."""
+    metrics: dict[str, None] = {}
+    for run in runs:
+        metrics.update(dict.fromkeys(run.metrics))
+    return ["name", "state", "kind", "age", "code", *(f"metric.{metric}" for metric in main_metrics(metrics))]
 
 
 def _full(keys: Iterable[str], metrics: Iterable[str]) -> list[str]:
@@ -272,12 +376,12 @@ class Condition:
         return self._is_equal(found)
 
     def check_kind(self, values: Iterable[Any]) -> None:
-        """Refuse an order between numbers and texts, which no run could meet."""
+        """Refuse an order between numbers and strings, which no run could meet."""
         present = [value for value in values if value is not MISSING]
         if self.sign in _ORDERS and present and not any(map(self._is_comparable, present)):
             raise BadInput(
-                f"--where: {self.column} {self.sign} {self.text} compares {describe(present[0])} with "
-                f"{describe(self.value)}"
+                f"where: {self.column} {self.sign} {self.text} compares {describe(present[0])} with "
+                f"{describe(self.value)}. Compare with a value of the same kind"
             )
 
     def _is_comparable(self, found: Any) -> bool:
@@ -297,7 +401,7 @@ def parse_condition(text: str) -> Condition:
     form = _CONDITION.fullmatch(text)
     if form is None or not form["value"]:
         raise BadInput(
-            f"--where {text!r}: a condition is a column, one of = != < <= > >= ~, and a value, "
+            f"where {text!r}: a condition is a column, one of = != < <= > >= ~, and a value, "
             """for example "lr>0.01", state=finished or "name~*/click_*" """.rstrip()
         )
     try:

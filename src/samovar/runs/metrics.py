@@ -5,23 +5,24 @@ A metric's full name is `loss` for training, `next_hour+1h.auc` for an evaluatio
 an output with a name, `policies.lr` for a section. Its short name is any end of that after a dot: `auc`, `lr`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from samovar.config.records import as_finite
-from samovar.config.values import nearest
+from samovar.config.values import did_you_mean, nearest, suggest
 from samovar.errors import BadInput
 from samovar.results import ResultDirectory
-from samovar.results.artifacts import METRICS_LOG, read_log, read_log_end
-from samovar.scoring.metric_names import COUNTS, MEANS, metric_prefix
+from samovar.results.artifacts import METRICS_LOG, read_live_log, read_log, read_log_end
+from samovar.scoring.metric_names import COUNTS, MEANS, NAMES, badness, metric_prefix
 
 _STEPS = ("uri", "step", "iteration", "epoch", "hour")
 """The position of a line: the first of these that it has as a number, else its number in the log."""
 _COUNTS = frozenset({*_STEPS, "shift", "k", "num_batches", *COUNTS})
 _SIDE_SECTIONS = ("policies.", "new_ids.", "live_ids.")
 """Sections of a line that are shown only on request."""
-REDUCTIONS = ("last", "mean", "min", "max")
+REDUCTIONS = ("last", "mean", "min", "max", "best")
 
 
 @dataclass
@@ -35,8 +36,11 @@ class Series:
     weights: list[float] = field(default_factory=list)
     """How many examples each value was measured on."""
 
-    def reduce(self, reduction: str) -> float:
-        """One of `REDUCTIONS`; the mean is over all examples."""
+    def reduce(self, reduction: str, metric: str = "") -> float:
+        """One of `REDUCTIONS`; the mean is over all examples. The best value of a metric whose direction is not known
+        is the last."""
+        if reduction == "best" and knows_direction(metric):
+            return min(self.values, key=lambda value: badness_of(metric, value))
         if reduction == "min":
             return min(self.values)
         if reduction == "max":
@@ -47,10 +51,55 @@ class Series:
         return self.values[-1]
 
 
+LOSS = "loss"
+
+
+def badness_of(metric: str, value: float) -> float:
+    """Lower is better, for a metric by its full name. The loss of training is best when it is least."""
+    name = metric.rpartition(".")[2]
+    return value if name == LOSS else badness(name, value)
+
+
+def knows_direction(metric: str) -> bool:
+    """Whether it is known which values of a metric are better."""
+    name = metric.rpartition(".")[2]
+    return name == LOSS or name.partition("@")[0] in NAMES
+
+
 def read_series(directory: ResultDirectory, *, has_shifts: bool = True) -> dict[str, Series]:
     """By metric. Without shifts, evaluations of any later hour are one metric: `next_hour.auc`."""
+    return _collect(read_log(directory.store, METRICS_LOG), has_shifts)
+
+
+@dataclass(frozen=True)
+class LiveSeries:
+    """What a run has measured up to this moment.
+
+    Attributes:
+        series: All values by metric.
+        num_open: By metric, how many of the last values are not in a snapshot yet.
+    """
+
+    series: dict[str, Series]
+    num_open: dict[str, int]
+
+
+def read_live_series(directory: ResultDirectory) -> LiveSeries:
+    """The series of a run with the lines that it has written since its newest snapshot.
+
+    Example:
+        >>> live = read_live_series(open_directory("models/click_1"))
+        >>> live.series["loss"].values, live.num_open
+        ([1.0, 0.25], {})
+    """
+    log = read_live_log(directory.store, METRICS_LOG)
+    series = _collect([*log.sealed, *log.open], has_shifts=True)
+    return LiveSeries(series, dict(Counter(metric for line in log.open for metric, _ in _metrics_of(line))))
+
+
+def _collect(lines: Iterable[Mapping[str, Any]], has_shifts: bool) -> dict[str, Series]:
     found: dict[str, Series] = {}
-    for number, line in enumerate(read_log(directory.store, METRICS_LOG)):
+    for number, line in enumerate(lines):
         step = next((float(line[key]) for key in _STEPS if _is_number(line.get(key))), float(number))
         weight = float(line["num_examples"]) if _is_number(line.get("num_examples")) else 1.0
         for metric, value in _metrics_of(line, has_shifts):
@@ -61,6 +110,18 @@ def read_series(directory: ResultDirectory, *, has_shifts: bool = True) -> dict[
             series.values.append(value)
             series.weights.append(weight)
     return found
+
+
+def read_reductions(directory: ResultDirectory) -> dict[str, dict[str, float]]:
+    """By metric, its value by each of `REDUCTIONS`; `best` only if it is known which values are better."""
+    return {
+        metric: {
+            reduction: series.reduce(reduction, metric)
+            for reduction in REDUCTIONS
+            if reduction != "best" or knows_direction(metric)
+        }
+        for metric, series in read_series(directory).items()
+    }
 
 
 def read_last(directory: ResultDirectory) -> dict[str, float]:
@@ -115,9 +176,8 @@ def match_metrics(name: str, metrics: Sequence[str]) -> list[str]:
     found = find_metrics(name, metrics)
     if found:
         return found
-    best = nearest(name, {*metrics, *(metric.rpartition(".")[2] for metric in metrics)})
-    guess = f" Did you mean {best!r}?" if best else ""
-    raise BadInput(f"no run has a metric {name!r}.{guess} Available: {', '.join(metrics) or 'none'}")
+    guess = did_you_mean(nearest(name, {*metrics, *(metric.rpartition(".")[2] for metric in metrics)})) or "."
+    raise BadInput(f"no run has a metric {name!r}{guess} Available: {', '.join(metrics) or 'none'}")
 
 
 def match_metric(name: str, metrics: Sequence[str]) -> str:
@@ -132,7 +192,5 @@ def split_reduction(column: str) -> tuple[str, str | None]:
     """`ahead.auc:max` is the metric `ahead.auc`, reduced by `max`; None where the column does not say."""
     name, _, reduction = column.partition(":")
     if reduction and reduction not in REDUCTIONS:
-        best = nearest(reduction, REDUCTIONS)
-        guess = f" Did you mean {best!r}?" if best else ""
-        raise BadInput(f"{column!r}: no reduction {reduction!r}.{guess} Available: {', '.join(REDUCTIONS)}")
+        raise BadInput(f"{column!r}: no reduction {reduction!r}{suggest(reduction, REDUCTIONS)}")
     return name, reduction or None

@@ -19,9 +19,11 @@ from typing import Any
 from samovar.brewing.sources import fingerprint
 from samovar.config import resolve_path
 from samovar.config.diff import diff_flat
+from samovar.config.places import Place, as_path
 from samovar.config.values import MISSING, at, describe, join
 from samovar.errors import BadInput, ConfigError, Conflict, CorruptData, NotAResult
 from samovar.results import ResultDirectory, Source, open_directory
+from samovar.store import open_store
 
 SOURCE_KEYS = ("source", "table")
 FILES_KEY = "files"
@@ -35,7 +37,7 @@ class NamedSource:
     key: str
     name: str
     """What a script calls it."""
-    path: Path
+    path: Place
     is_only: bool = False
     """Written as a plain string: a script may call it anything."""
 
@@ -110,18 +112,18 @@ class StageInputs:
             return [*links, files]
         return [*links, self.raw.as_source(self.with_checksum)]
 
-    def check_sources(self, out: Path) -> None:
+    def check_sources(self, out: Place) -> None:
         """Each source exists, is finished, and was not made from `out`."""
         for each in self.named:
             _check_source(each, out)
 
 
-def find_inputs(config: Mapping[str, Any], folder: Path) -> StageInputs:
+def find_inputs(config: Mapping[str, Any], folder: Place) -> StageInputs:
     """Relative paths and patterns are relative to `folder`."""
     return StageInputs(find_sources(config, folder), find_raw_files(config, folder), wants_checksum(config))
 
 
-def find_sources(config: Mapping[str, Any], folder: Path) -> list[NamedSource]:
+def find_sources(config: Mapping[str, Any], folder: Place) -> list[NamedSource]:
     """The earlier results that `source` and `table` name."""
     named = [each for key in SOURCE_KEYS for each in _read_sources(key, config.get(key), folder)]
     found = [each for each in named if each.key.startswith("source") or _is_result(each.path)]
@@ -134,7 +136,7 @@ def find_sources(config: Mapping[str, Any], folder: Path) -> list[NamedSource]:
     return [replace(each, is_only=each.is_only and len(found) == 1) for each in found]
 
 
-def find_raw_files(config: Mapping[str, Any], folder: Path) -> RawFiles | None:
+def find_raw_files(config: Mapping[str, Any], folder: Place) -> RawFiles | None:
     """None if the config has no `files`."""
     given = config.get(FILES_KEY)
     if given is None:
@@ -143,7 +145,8 @@ def find_raw_files(config: Mapping[str, Any], folder: Path) -> RawFiles | None:
     if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each for each in listed):
         raise ConfigError(f"{FILES_KEY}: expected a path or pattern, or a list of them, got {describe(given)}")
     return RawFiles(
-        [str(resolve_path(each, folder, symlinks="keep")) for each in listed], is_list=isinstance(given, list)
+        [str(as_path(resolve_path(each, folder, symlinks="keep"), FILES_KEY)) for each in listed],
+        is_list=isinstance(given, list),
     )
 
 
@@ -167,7 +170,7 @@ def list_changed_files(old: Source, new: Source) -> list[str]:
     return lines
 
 
-def _read_sources(key: str, value: Any, folder: Path) -> Iterator[NamedSource]:
+def _read_sources(key: str, value: Any, folder: Place) -> Iterator[NamedSource]:
     def named(place: str, name: str, path: Any) -> NamedSource:
         if not isinstance(path, str) or not path:
             raise ConfigError(f"{place}: expected the path of a result directory, got {describe(path)}")
@@ -184,14 +187,14 @@ def _read_sources(key: str, value: Any, folder: Path) -> Iterator[NamedSource]:
         yield named(key, key, value)
 
 
-def _is_result(path: Path) -> bool:
+def _is_result(path: Place) -> bool:
     try:
         return open_directory(path).is_created
     except NotAResult:
         return False
 
 
-def _check_source(source: NamedSource, out: Path) -> None:
+def _check_source(source: NamedSource, out: Place) -> None:
     try:
         origin = source.open()
     except NotAResult as error:
@@ -207,7 +210,7 @@ def _check_source(source: NamedSource, out: Path) -> None:
 
 
 def _link(source: NamedSource, recorded: Source | None) -> Source:
-    if recorded is not None and recorded.path == str(source.path) and not source.path.exists():
+    if recorded is not None and recorded.path == str(source.path) and not open_store(source.path).exists():
         return recorded
     origin = source.open()
     return origin.as_source(source.key, origin.version)

@@ -12,7 +12,8 @@ from typing import IO, Any, NoReturn
 
 from samovar.config import Params, merge
 from samovar.config.identity import STAGE
-from samovar.config.values import nearest
+from samovar.config.places import Place, as_path, as_place
+from samovar.config.values import suggest
 from samovar.errors import AlreadyExists, BadPath, Conflict, UnknownKey
 from samovar.results import OpenResult, ResultDirectory
 from samovar.results.artifacts import FILES, METRICS_LOG
@@ -22,6 +23,12 @@ from samovar.stages.inputs import NamedSource, RawFiles, find_sources
 class Out:
     """The result directory of a stage: what `main(params, out)` gets.
 
+    Args:
+        result: The open directory.
+        place: The directory of the result.
+        sources: The earlier results that the config names.
+        raw: The raw files that the config names.
+
     Example:
         >>> def main(params, out):
         ...     numbers = (out.source("data") / "numbers.txt").read_text().split()
@@ -29,9 +36,9 @@ class Out:
         ...     out.log(count=len(numbers))
     """
 
-    def __init__(self, result: OpenResult, folder: Path, sources: Sequence[NamedSource], raw: RawFiles | None) -> None:
+    def __init__(self, result: OpenResult, place: Place, sources: Sequence[NamedSource], raw: RawFiles | None) -> None:
         self._result = result
-        self._folder = folder
+        self._place = place
         self._sources = sources
         self._raw = raw
         self._num_lines = 0
@@ -39,7 +46,7 @@ class Out:
     @property
     def path(self) -> "OutPath":
         """The folder of the result's files."""
-        return OutPath(self._folder / FILES)
+        return OutPath(as_path(self._place, "the result of a stage") / FILES)
 
     def __truediv__(self, name: str) -> "OutPath":
         """The path of a new file in the result.
@@ -86,14 +93,23 @@ class Out:
 
 @dataclass(frozen=True)
 class SourceResult:
-    """A finished earlier result."""
+    """A finished earlier result.
+
+    Args:
+        directory: The directory of the result.
+
+    Example:
+        >>> def main(params, out):
+        ...     earlier = out.source("data")
+        ...     (out / "count.txt").write_text(str(earlier.config["count"]))
+    """
 
     directory: ResultDirectory
 
     @property
     def path(self) -> "SourcePath":
         """Its directory."""
-        return SourcePath(self.directory.name)
+        return SourcePath(as_path(self.directory.place, "a source of a stage"))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -110,11 +126,15 @@ class SourceResult:
 
     def source(self, name: str | None = None) -> "SourceResult":
         """Open one of its own sources, one step up the chain. Those of a model are named by their config key, for
-        example `train_data.table`."""
+        example `train_data.table`.
+
+        Args:
+            name: Its config key. May be left out if there is one source.
+        """
         if self._is_stage:
             return _open_source(str(self.path), find_sources(self.config, self.path), name)
         recorded = [each for each in self.directory.lineage.sources if not each.is_raw]
-        named = [NamedSource(each.key, each.key, Path(each.path)) for each in recorded]
+        named = [NamedSource(each.key, each.key, as_place(each.path)) for each in recorded]
         return _open_source(str(self.path), named, name)
 
     def __truediv__(self, name: str) -> "SourcePath":
@@ -127,7 +147,12 @@ class SourceResult:
 
 
 class OutPath(PosixPath):
-    """A path that creates files and reads them, but never overwrites one: every mode that writes is exclusive."""
+    """A path that creates files and reads them, but never overwrites one: every mode that writes is exclusive.
+
+    Example:
+        >>> def main(params, out):
+        ...     (out / "total.txt").write_text("6")  # a file of that name must not exist yet
+    """
 
     def open(self, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:  # type: ignore[override]  # fewer overloads
         is_new = any(letter in mode for letter in "wax")
@@ -161,7 +186,12 @@ class OutPath(PosixPath):
 
 
 class SourcePath(PosixPath):
-    """A read-only path in an earlier result."""
+    """A read-only path in an earlier result.
+
+    Example:
+        >>> def main(params, out):
+        ...     numbers = (out.source("data") / "numbers.txt").read_text()
+    """
 
     def open(self, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:  # type: ignore[override]  # fewer overloads
         if any(letter in mode for letter in "wax+"):
@@ -183,9 +213,7 @@ def _open_source(where: str, sources: Sequence[NamedSource], name: str | None) -
         if each.name == name:
             return SourceResult(each.open())
     names = [each.name for each in sources]
-    best = nearest(name, names) if name is not None else None
-    guess = f" Did you mean {best!r}?" if best else ""
-    raise UnknownKey(f"{where}: no source {name!r}.{guess} Available: {', '.join(names) or 'none'}")
+    raise UnknownKey(f"{where}: no source {name!r}{suggest(name or '', names)}")
 
 
 def _refuse(path: Path, reason: str) -> NoReturn:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samovar.config import MISSING, ChangedDefault, Ledger
-from samovar.config.values import nearest, plain, same, split
+from samovar.config.values import did_you_mean, nearest, plain, same, split
 from samovar.errors import UnknownKey
 from samovar.training.script import Script
 
@@ -28,10 +28,9 @@ class ScriptText:
             name = _last_name(key)
             if name in self.names:
                 continue
-            best = nearest(name, self.keys)
-            guess = f" Did you mean {best!r}?" if best else ""
+            guess = did_you_mean(nearest(name, self.keys)) or "."
             raise UnknownKey(
-                f"{where}: the script does not read {key}.{guess} Remove the key, or call "
+                f"{where}: the script does not read {key}{guess} Remove the key, or call "
                 f'params.retired("{name}") in the script'
             )
 

@@ -11,7 +11,6 @@ changed script is accepted without asking.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,13 +18,14 @@ import torch
 from samovar import seeds
 from samovar.config import Ledger, Params, flatten
 from samovar.config.identity import PLACE_KEYS, STAGE, without_parent
-from samovar.config.values import covers
+from samovar.config.places import PathLike, Place
+from samovar.config.values import covers, did_you_mean
 from samovar.errors import BadInput, ConfigError, UnknownKey
 from samovar.results import ResultDirectory, ResultPlan, begin
 from samovar.stages.inputs import CHECKSUM_KEY, FILES_KEY, SOURCE_KEYS, StageInputs, find_inputs
 from samovar.stages.out import Out
 from samovar.stages.script_text import read_text
-from samovar.store import LocalStore
+from samovar.store import open_store
 from samovar.training.drift import EarlierRun, check_changes, check_defaults, find_earlier_run
 from samovar.training.request import Request, fix_num_threads, make_request
 from samovar.training.script import forbid_exit, load_script
@@ -42,17 +42,21 @@ class StageResult:
         directory: Its result directory.
         was_finished: Whether there was nothing to do.
         notes: What a user should look at.
+
+    Example:
+        >>> run_stage("stages/total.py", "stages/total.json").was_finished
+        True
     """
 
-    directory: Path
+    directory: Place
     was_finished: bool
     notes: Sequence[str]
 
 
 def run_stage(
-    script: Path | str,
-    config: Path | str,
-    out: Path | str | None = None,
+    script: PathLike,
+    config: PathLike,
+    out: PathLike | None = None,
     *,
     overrides: Sequence[Mapping[str, Any]] = (),
     accept_defaults: bool = False,
@@ -83,7 +87,7 @@ def run_stage(
 
 def make_stage(request: Request) -> StageResult:
     """Run the stage that was asked for."""
-    directory = ResultDirectory(LocalStore(request.out, request.disk))
+    directory = ResultDirectory(open_store(request.out, request.disk))
     inputs = find_inputs(request.tree, request.folder)
     effective = _make_effective_config(request, inputs)
     fix_num_threads(effective, directory)
@@ -182,5 +186,4 @@ def _make_warnings(
 
 
 def _describe_unread(key: str, ledger: Ledger) -> str:
-    best = ledger.nearest_absent(key)
-    return f"warning: the script did not read {key}" + (f". Did you mean {best!r}?" if best else "")
+    return f"warning: the script did not read {key}{did_you_mean(ledger.nearest_absent(key))}"

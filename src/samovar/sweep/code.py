@@ -7,7 +7,7 @@ from samovar.errors import Conflict
 from samovar.queue.task import Command, Task, read_code
 from samovar.results import ResultDirectory
 from samovar.results.code import diff_code, find_changed_files, name_code
-from samovar.store import LocalStore
+from samovar.store import open_store
 
 _log = logging.getLogger(__name__)
 _MOST_NAMES = 8
@@ -21,7 +21,7 @@ def check_code(tasks: Sequence[Task]) -> None:
     Raises:
         Conflict: The parts would have different code.
     """
-    directories = [ResultDirectory(LocalStore(task.out)) for task in tasks]
+    directories = [ResultDirectory(open_store(task.out)) for task in tasks]
     restarts = tasks[0].kind == "run"  # a stage that is not finished starts over, with whatever code it gets
     made = [each for each in directories if each.is_created and each.code and (each.is_finished or not restarts)]
     if not made:

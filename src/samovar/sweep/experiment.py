@@ -11,11 +11,12 @@ from pathlib import Path
 
 from samovar.config import merge, read_config, resolve_path
 from samovar.config.identity import named_place
+from samovar.config.places import PathLike, Place, Url, as_path, as_place
 from samovar.errors import BadInput, SamovarError, Stopped
 from samovar.queue import ENDED_STATES, Job, Queue, Task, Worker, make_task, open_queue, worker_name
 from samovar.queue.task import Command, make_command
 from samovar.signals import StopRequest
-from samovar.store import LocalStore, write_file
+from samovar.store import open_store, write_file
 from samovar.sweep.code import check_code, checking_code, report_mixed_code
 from samovar.sweep.document import Experiment, list_changes
 from samovar.sweep.parts import QUEUE, Part, Parts, choose_threads, make_paths_absolute, read_base
@@ -32,7 +33,7 @@ class Request:
 
     path: Path
     """The experiment file."""
-    out: Path | None = None
+    out: Place | None = None
     db: str | None = None
     """The address of a shared queue; None for the experiment's own."""
     num_workers: int = 1
@@ -50,16 +51,21 @@ class Done:
         folder: Its directory.
         table: One row per part.
         errors: By part, of those that failed or were cancelled.
+
+    Example:
+        >>> done = run_experiment("counts.json", num_workers=2)
+        >>> done.errors
+        {}
     """
 
-    folder: Path
+    folder: Place
     table: Table
     errors: Mapping[str, str]
 
 
 def run_experiment(
-    path: Path | str,
-    out: Path | str | None = None,
+    path: PathLike,
+    out: PathLike | None = None,
     *,
     db: str | None = None,
     num_workers: int = 1,
@@ -96,7 +102,9 @@ def run_experiment(
     """
     if num_workers == 0 and db is None:
         raise BadInput("an experiment without workers of its own (-j 0) needs a shared queue, which --db must name")
-    request = Request(Path(path), None if out is None else Path(out), db, num_workers, mix_code)
+    request = Request(
+        as_path(path, "the experiment"), None if out is None else as_place(out, "out"), db, num_workers, mix_code
+    )
     return run_parts(request, stop or StopRequest(), show)
 
 
@@ -110,7 +118,7 @@ def run_parts(request: Request, stop: StopRequest, show: Show) -> Done:
     if not request.mix_code:
         check_code(tasks)
         request = replace(request, make_command=checking_code(request.make_command, tasks))
-    queue = open_queue(request.db or f"sqlite:///{folder / QUEUE}", is_new=True)
+    queue = open_queue(request.db or _own_queue(folder), is_new=True)
     numbers = [added.job.id for added in queue.add(tasks)]
     queue.retry(numbers)  # starting an experiment again retries what failed
     names = dict(zip(numbers, (part.name for part in parts), strict=True))
@@ -126,11 +134,17 @@ def run_parts(request: Request, stop: StopRequest, show: Show) -> Done:
     return Done(folder, table, {names[job.id]: _explain(job) for job in failed})
 
 
+def _own_queue(folder: Place) -> str:
+    if isinstance(folder, Url):
+        raise BadInput(f"{folder}: an experiment in an object store needs a queue elsewhere, which --db must name")
+    return f"sqlite:///{folder / QUEUE}"
+
+
 def _explain(job: Job) -> str:
     return "was cancelled" if job.state == "cancelled" else job.error or ""
 
 
-def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[Part]:
+def _make_parts(experiment: Experiment, request: Request, folder: Place) -> list[Part]:
     parts = Parts(folder)
     parts.check_place()
     parent, base = read_base(experiment, request.path.parent)
@@ -138,7 +152,8 @@ def _make_parts(experiment: Experiment, request: Request, folder: Path) -> list[
         base["num_threads"] = choose_threads(parts.read_configs(), request.num_workers)
     home = request.path.parent.resolve()
     configs = [
-        (change, make_paths_absolute(merge(base, change), home, experiment.kind)) for change in list_changes(experiment)
+        (change, make_paths_absolute(merge(base, change, where="experiment"), home, experiment.kind))
+        for change in list_changes(experiment)
     ]
     return parts.make(configs, parent)
 
@@ -205,8 +220,8 @@ def _follow(
         time.sleep(_POLL_SECONDS)
 
 
-def _write_table(folder: Path, table: Table) -> None:
-    store = LocalStore(folder)
+def _write_table(folder: Place, table: Table) -> None:
+    store = open_store(folder)
     write_file(store, "table.csv", table.to_csv().encode())
     if table.metrics:
         write_file(store, "metrics.png", table.to_png())

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samovar.config import dump_config, flatten, merge, parse_config, read_config, resolve_path
+from samovar.config import dump_config, flatten, merge, parse_config, resolve_path
 from samovar.config.identity import PLACE_KEYS, Parent, with_parent, without_parent
+from samovar.config.places import Place
 from samovar.errors import AlreadyExists, NotAResult
 from samovar.results.directory import EXPERIMENT_CONFIGS as CONFIGS
-from samovar.store import LocalStore
+from samovar.store import open_store, read_config_at
 from samovar.sweep.document import Change, Experiment
 
 QUEUE = "queue.db"
@@ -25,12 +26,12 @@ BASE = "base"
 _PATH_KEYS = {"brew": ("source",), "predict": ("source", "table"), "run": ("source", "table", "files")}
 
 
-def read_base(experiment: Experiment, folder: Path) -> tuple[str | None, dict[str, Any]]:
+def read_base(experiment: Experiment, folder: Place) -> tuple[str | None, dict[str, Any]]:
     """The path of the base config, None if it is in the experiment file, and the config with the experiment's
     evaluation. Paths in a config are relative to its file, and become absolute."""
     if isinstance(experiment.base, str):
         path = resolve_path(experiment.base, folder, symlinks="follow")
-        name, tree, home = str(path), read_config(path), path.parent
+        name, tree, home = str(path), read_config_at(path), path.parent
     else:
         name, tree, home = None, experiment.base, folder.resolve()
     placeless = {key: value for key, value in tree.items() if key not in PLACE_KEYS[experiment.kind]}
@@ -38,7 +39,7 @@ def read_base(experiment: Experiment, folder: Path) -> tuple[str | None, dict[st
     return name, base if experiment.evaluation is None else merge(base, {"evaluation": experiment.evaluation})
 
 
-def make_paths_absolute(tree: Mapping[str, Any], folder: Path, kind: str) -> dict[str, Any]:
+def make_paths_absolute(tree: Mapping[str, Any], folder: Place, kind: str) -> dict[str, Any]:
     """Resolve every key that holds a path in a config of that kind; relative paths start at the folder."""
     if kind == "train":
         from samovar.training.request import resolve_paths  # here, because other kinds do not need training
@@ -53,7 +54,7 @@ def make_paths_absolute(tree: Mapping[str, Any], folder: Path, kind: str) -> dic
     return absolute
 
 
-def _resolve(value: Any, folder: Path) -> Any:
+def _resolve(value: Any, folder: Place) -> Any:
     """A path, a list of paths, or a mapping of names to paths."""
     if isinstance(value, str):
         return str(resolve_path(value, folder))
@@ -69,20 +70,20 @@ class Part:
     name: str
     """A number: what a part is says its config, not its name."""
     change: Change
-    config: Path
-    out: Path
+    config: Place
+    out: Place
 
 
 class Parts:
     """The parts of one experiment directory."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self.folder = folder
-        self._store = LocalStore(folder)
+        self._store = open_store(folder)
 
     def check_place(self) -> None:
         """Refuse a folder that holds something other than an experiment."""
-        found = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
+        found = list(self._store.names())
         if found and CONFIGS not in found:
             raise NotAResult(
                 f"{self.folder}: not an experiment's directory: it holds {found[0]} but no {CONFIGS}/. "

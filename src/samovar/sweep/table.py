@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from samovar.config import flat_diff, format_csv, read_config
+from samovar.config import flat_diff, format_csv
 from samovar.config.diff import make_frame
 from samovar.config.identity import without_parent
 from samovar.errors import NotAResult
 from samovar.results import open_directory
 from samovar.results.code import name_code
 from samovar.runs.metrics import Series, find_metrics, match_metric, read_series, split_reduction
+from samovar.store import read_config_at
 from samovar.sweep.parts import Part
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ class Row:
         code: The short name of its code, the same for the same code; None if it is not started or has no script.
         values: By key in which parts differ; `samovar.config.MISSING` where the part has no such key.
         metrics: Its numbers by column; None where it has none.
+
+    Example:
+        >>> from samovar.sweep import run_experiment
+        >>> print(*(row.name for row in run_experiment("counts.json").table.rows))
+        0 1
     """
 
     name: str
@@ -52,6 +58,11 @@ class Table:
         rows: One per part.
         changed: The keys in which parts differ.
         metrics: The columns of numbers.
+
+    Example:
+        >>> from samovar.sweep import run_experiment
+        >>> run_experiment("counts.json").table.changed
+        ['count']
     """
 
     rows: Sequence[Row]
@@ -68,7 +79,11 @@ class Table:
         return ["part", "state", "code"] if any(row.code is not None for row in self.rows) else ["part", "state"]
 
     def facts_of(self, row: Row) -> list[str]:
-        """The first columns of a row: its number, its state and its code."""
+        """The first columns of a row: its number, its state and its code.
+
+        Args:
+            row: One of its rows.
+        """
         return [row.name, row.state, row.code or ""][: len(self._facts)]
 
     def to_frame(self) -> "pandas.DataFrame":
@@ -114,7 +129,7 @@ def collect(parts: Sequence[Part], states: Mapping[str, str], metrics: Sequence[
     """`states` is by part; a part that is not finished shows what its snapshots hold."""
     runs = [_read_series(part) for part in parts]
     columns = _choose_columns(runs, metrics, is_complete=all(state == "done" for state in states.values()))
-    diff = flat_diff({part.name: without_parent(read_config(part.config)) for part in parts})
+    diff = flat_diff({part.name: without_parent(read_config_at(part.config)) for part in parts})
     rows = [
         Row(
             part.name,
@@ -166,4 +181,4 @@ def _choose(
 
 
 def _reduce(run: Mapping[str, Series], metric: str, reduction: str) -> float | None:
-    return run[metric].reduce(reduction) if metric in run else None
+    return run[metric].reduce(reduction, metric) if metric in run else None
