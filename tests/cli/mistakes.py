@@ -80,7 +80,7 @@ def fill() -> None:
         "online.json": ONLINE,
         "experiment.json": EXPERIMENT,
         "yes.json": {**RECIPE, "source": "yes.csv"},
-        "s3.json": {**RECIPE, "source": "s3://bucket/log.parquet"},
+        "hdfs.json": {**RECIPE, "source": "hdfs://bucket/log.parquet"},
         "missing.json": {**RECIPE, "source": "logs.csv"},
         "txt.json": {**RECIPE, "columns": {"user": "id", "ad": {"txt": {"words": 2}}}},
         "role.json": {**RECIPE, "columns": {"user": "idd"}},

@@ -67,8 +67,8 @@ def test_configs_are_added_done_shown_and_a_lost_queue_is_rebuilt(folder: Path) 
 
 def test_a_user_error_is_reported_with_exit_code_2(folder: Path) -> None:
     for words, message in [
-        (("queue", "ls"), "there is no queue. Check --db"),
-        (("worker",), "there is no queue"),
+        (("queue", "ls"), "no queue there. Check its address"),
+        (("worker",), "no queue there"),
         (("queue", "add", "one.json"), "train needs a Python file"),
         (("queue", "add", "one.json", "two.json", "--kind", "brew", "--out", "x"), "--out names one directory"),
         (("experiment", "one.json", "-j", "0"), "which --db must name"),
@@ -84,7 +84,7 @@ def test_a_user_error_is_reported_with_exit_code_2(folder: Path) -> None:
         (("cancel", huge), f"has no job {huge}"),
         (
             ("add", "two.json", "--kind", "brew", "--priority", huge),
-            f"--priority must be from -2147483647 to 2147483647, got {huge}",
+            f"priority must be from -2147483647 to 2147483647, got {huge}",
         ),
     ]:
         done = samovar(folder, "queue", *words)
@@ -124,7 +124,7 @@ def test_a_stopped_worker_puts_its_training_back_into_the_queue(folder: Path) ->
             os.kill(worker.pid, signal.SIGTERM)
         assert worker.wait() == 75, (folder / "worker.log").read_text()
     log_text = (folder / "worker.log").read_text()
-    assert "back in the queue and resumes from its snapshot\nto continue: " in log_text
+    assert "is back in the queue and will resume\nto continue: " in log_text
     assert log_text.endswith(" -m samovar worker\n")
     [job] = json.loads(ok(folder, "queue", "ls", "--json"))
     assert (job["state"], job["attempts"], job["exit_code"]) == ("waiting", 0, 75)

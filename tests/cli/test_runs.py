@@ -145,7 +145,7 @@ def test_tree_is_text_a_picture_or_a_table(folder: Path) -> None:
     ("arguments", "expected"),
     [
         (["ls", "none"], "none: no result directory at or below this path"),
-        (["ls", "runs", "--where", "lr"], "--where 'lr': a condition is a column, one of"),
+        (["ls", "runs", "--where", "lr"], "where 'lr': a condition is a column, one of"),
         (["plot", "runs", "--metric", "acu"], "no run has a metric 'acu'. Did you mean 'auc'?"),
         (["plot", "none/*"], "none/*: no result directory and no config matches this pattern"),
         (["tree", "model.json"], "tree: needs at least 2 configs, got 1"),

@@ -45,6 +45,14 @@ PANELS = (
         },
     ),
     Panel(
+        "Deployment",
+        "deployment",
+        {
+            "export": "Make a bundle that scores raw rows without a script.",
+            "serve": "Answer requests for scores over HTTP.",
+        },
+    ),
+    Panel(
         "Your own stages",
         "stages",
         {
@@ -61,9 +69,19 @@ PANELS = (
             "show": "Show the state, sources, sizes and config of a result.",
             "diff": "Show the keys in which configs differ.",
             "clone": "Copy a config with changes, under the next free name.",
+            "copy": "Copy a result or table to another place, verified.",
             "plot": "Plot the metrics of many runs, finished or not.",
             "tree": "Draw similar configs close together, as a dendrogram.",
             "rm": "Remove results, tables or experiments.",
+            "gc": "Find what killed processes left behind, and delete it.",
+        },
+    ),
+    Panel(
+        "Look",
+        "web",
+        {
+            "ui": "Show every run of a folder as a web page, live.",
+            "report": "Write runs and what differs between them as one HTML file.",
         },
     ),
     Panel(

@@ -28,6 +28,7 @@ class _PlainHelp:
         return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = list(args)  # parsing takes them away
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # as above
         except typer.BadParameter as error:
@@ -36,6 +37,10 @@ class _PlainHelp:
                 from samovar.config import explain_error
 
                 error.message = explain_error(cause.errors()[0])
+            script = next((each for each in words if each.endswith(".py")), None)
+            is_missing = hasattr(error, "param_type")
+            if is_missing and script and "--script" in getattr(error.param, "opts", ()):
+                error.message = f"Did you mean --script {script}?"
             raise
         return rest
 

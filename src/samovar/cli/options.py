@@ -11,8 +11,8 @@ Conf = Annotated[
     typer.Option(help="Config keys to change, as a JSON object. Repeatable.", metavar="JSON"),
 ]
 
-ConfigFile = Annotated[Path, typer.Argument(help="The config, a JSON file.", metavar="CONFIG")]
-Script = Annotated[Path, typer.Option(help="A Python file with build(params) -> Learner.", metavar="FILE")]
+ConfigFile = Annotated[str, typer.Argument(help="The config, a JSON file.", metavar="CONFIG")]
+Script = Annotated[str, typer.Option(help="A Python file with build(params) -> Learner.", metavar="FILE")]
 Files = Annotated[
     list[str] | None,
     typer.Option("--file", help="A file for build(params, files), by name. Repeatable.", metavar="NAME=PATH"),
@@ -22,8 +22,8 @@ AcceptDefaults = Annotated[
     typer.Option("--accept-defaults", help="Accept script defaults that changed since an earlier run."),
 ]
 
-ResultDir = Annotated[Path, typer.Argument(help="A result directory.", metavar="DIR")]
-ModelDir = Annotated[Path, typer.Argument(help="A model directory, finished or not.", metavar="DIR")]
+ResultDir = Annotated[str, typer.Argument(help="A result directory.", metavar="DIR")]
+ModelDir = Annotated[str, typer.Argument(help="A model directory, finished or not.", metavar="DIR")]
 Targets = Annotated[
     list[str],
     typer.Argument(help="Result directories, configs, folders or glob patterns.", metavar="TARGET"),

@@ -111,7 +111,7 @@ def print_table(
 def print_json(answer: Any) -> None:
     """Numbers stay numbers, 64-bit ids included; NaN and infinities, which JSON does not have, become null."""
     text = json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False)
-    print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
 
 
 def _plain(value: Any) -> Any:

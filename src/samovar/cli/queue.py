@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,7 +28,7 @@ _LOST = "lost"  # running, but its worker is silent
 
 
 def experiment(
-    path: Annotated[Path, typer.Argument(help="The experiment, a JSON file.", metavar="EXPERIMENT")],
+    path: Annotated[str, typer.Argument(help="The experiment, a JSON file.", metavar="EXPERIMENT")],
     num_workers: Annotated[
         int,
         typer.Option(
@@ -43,7 +42,7 @@ def experiment(
     db: Annotated[
         str | None, typer.Option(help="A queue shared with other workers. Default: a private one.", metavar="URL")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Directory of the experiment.", metavar="DIR")] = None,
+    out: Annotated[str | None, typer.Option(help="Directory of the experiment.", metavar="DIR")] = None,
     mix_code: Annotated[
         bool, typer.Option("--mix-code", help="Accept parts in one table that were made with different code.")
     ] = False,
@@ -175,7 +174,7 @@ def worker(
             is_idle = made.num_taken == 0
         failed = _find_failed(made, once)
     if stop.count:
-        raise Stopped(f"stopped ({stop.reason}); a job that ran is back in the queue and resumes from its snapshot")
+        raise Stopped(f"stopped ({stop.reason}); the job that was running is back in the queue and will resume")
     if as_json:
         print_json({"taken": made.num_taken, "failed": failed})
     else:
@@ -205,13 +204,13 @@ queue = typer.Typer(
 
 @queue.command(cls=PlainCommand)
 def add(
-    configs: Annotated[list[Path], typer.Argument(help="Configs, JSON files; one job per config.", metavar="CONFIG")],
-    script: Annotated[Path | None, typer.Option(help="A Python file, for train and run.", metavar="FILE")] = None,
+    configs: Annotated[list[str], typer.Argument(help="Configs, JSON files; one job per config.", metavar="CONFIG")],
+    script: Annotated[str | None, typer.Option(help="A Python file, for train and run.", metavar="FILE")] = None,
     kind: Annotated[
         str, typer.Option(help="What to do with the configs: train, brew, predict or run.", metavar="KIND")
     ] = "train",
     out: Annotated[
-        Path | None, typer.Option(help="Directory of the result, for a single config.", metavar="DIR")
+        str | None, typer.Option(help="Directory of the result, for a single config.", metavar="DIR")
     ] = None,
     conf: Conf = None,
     priority: Annotated[int, typer.Option(help="Jobs of higher priority run first.", metavar="N")] = 0,
@@ -373,7 +372,7 @@ def retry(
     found_queue = open_queue(db)
     wanted = set(numbers or []) | ({job.id for job in found_queue.jobs(["failed"])} if failed else set())
     if not wanted and not failed:
-        raise typer.BadParameter("give numbers of jobs, or --failed")
+        raise typer.BadParameter("give job numbers, or --failed")
     changed = {job.id for job in found_queue.retry(sorted(wanted))}
     if as_json:
         jobs = {number: found_queue.job(number) for number in sorted(wanted)}
@@ -412,7 +411,7 @@ def cancel(
 
 @queue.command(cls=PlainCommand)
 def rebuild(
-    roots: Annotated[list[Path], typer.Argument(help="Result directories, or folders that hold them.", metavar="DIR")],
+    roots: Annotated[list[str], typer.Argument(help="Result directories, or folders that hold them.", metavar="DIR")],
     max_attempts: MaxAttempts = 3,
     db: Db = DEFAULT_DB,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""The commands `ls`, `show`, `diff`, `clone`, `plot`, `tree` and `rm`: runs and configs side by side."""
+"""The commands `ls`, `show`, `diff`, `clone`, `copy`, `plot`, `tree`, `rm` and `gc`: runs and configs side by side."""
 
 import itertools
 import os
@@ -12,7 +12,16 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from samovar.cli.options import Csv, Json, Png, ResultDir, Svg, Targets
-from samovar.cli.output import open_console, print_json, print_line, print_notes, print_table
+from samovar.cli.output import (
+    count_of,
+    make_bars,
+    open_console,
+    open_stderr,
+    print_json,
+    print_line,
+    print_notes,
+    print_table,
+)
 from samovar.config import Diff, show_value
 
 if TYPE_CHECKING:
@@ -39,6 +48,10 @@ def ls(
     columns: Annotated[
         str | None, typer.Option(help="Facts, config keys and metrics to show.", metavar="A,B,…")
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="Join runs that differ only in this key, such as seed: mean and spread.", metavar="KEY"),
+    ] = None,
     csv: Csv = None,
     as_json: Json = False,
 ) -> None:
@@ -46,12 +59,14 @@ def ls(
 
     Prints a table on a terminal and CSV to a pipe.
 
+    A column such as auc:max is another value of a metric than the last: best, min, max or mean.
+
     Example: samovar ls models --where "lr>0.01" --sort -auc --columns state,lr,auc
     """
     from samovar.runs import list_runs
 
     wanted = [name.strip() for name in columns.split(",")] if columns else []
-    listing = list_runs(places or ".", where=where or (), sort=sort or (), columns=wanted)
+    listing = list_runs(places or ".", where=where or (), sort=sort or (), columns=wanted, group=group or ())
     print_notes(f"unreadable: {problem}" for problem in listing.unreadable)
     names = listing.names
 
@@ -211,7 +226,7 @@ def _diff_summary(found: Diff) -> Table:
 
 
 def clone(
-    config: Annotated[Path, typer.Argument(help="A config or a result directory.", metavar="CONFIG")],
+    config: Annotated[str, typer.Argument(help="A config or a result directory.", metavar="CONFIG")],
     conf: Annotated[
         list[str], typer.Option(help="Config keys to change, as a JSON object. Repeatable.", metavar="JSON")
     ],
@@ -223,13 +238,12 @@ def clone(
 
     Example: samovar clone online.json --conf '{"model.lr": 0.01}'
     """
-    from samovar.config import parse_override
+    from samovar.config import did_you_mean, parse_override
     from samovar.runs import clone as make_clone
 
     made = make_clone(config, [parse_override(text) for text in conf])
     for key, near in made.new_keys.items():
-        guess = f". Did you mean {near!r}?" if near else ""
-        print_notes([f"note: {config} has no key {key!r}; the clone adds it{guess}"])
+        print_notes([f"note: {config} has no key {key!r}; the clone adds it{did_you_mean(near)}"])
     if as_json:
         changes = {key: {"old": old, "new": new} for key, (old, new) in made.changes.rows.items()}
         print_json({"path": os.path.relpath(made.path), "changes": changes, "new_keys": list(made.new_keys)})
@@ -237,6 +251,34 @@ def clone(
     for key, (old, new) in made.changes.rows.items():
         print_line(f"  {key}: {show_value(old) or '(none)'} → {show_value(new) or '(none)'}")
     print_line(os.path.relpath(made.path))
+
+
+def copy(
+    source: Annotated[str, typer.Argument(help="A result or table: a folder or a URL.", metavar="SRC")],
+    target: Annotated[str, typer.Argument(help="A new or empty directory: a folder or a URL.", metavar="DST")],
+    as_json: Json = False,
+) -> None:
+    """Copy a result or table to another place, verified.
+
+    The copy can be audited, resumed and served like the original. If it is interrupted, the same command goes on.
+
+    Example: samovar copy models/click_1 backup/click_1
+    """
+    from samovar.runs import copy as make_copy
+
+    with make_bars(open_stderr(), "{task.fields[amount]}") as bars:
+        task = bars.add_task("copying", total=None, amount="")
+
+        def show(done: int, total: int) -> None:
+            bars.update(task, completed=done, total=total, amount=f"{decimal(done)} of {decimal(total)}")
+
+        made = make_copy(source, target, progress=show)
+    if as_json:
+        print_json({**asdict(made), "source": str(made.source), "target": str(made.target)})
+        return
+    facts = f"{made.kind}, {count_of(made.num_files, 'file')}, {decimal(made.size_bytes)}"
+    news = f"{made.num_copied} of them new" if made.num_copied else "all there already, nothing to do"
+    print_line(f"{made.target}: {facts}, {news}")
 
 
 def plot(
@@ -318,7 +360,7 @@ def _name_pictures(png: Path | None, svg: Path | None) -> dict[str, Path]:
 
 def rm(
     directories: Annotated[
-        list[Path], typer.Argument(help="Directories of results, tables or experiments.", metavar="DIR…")
+        list[str], typer.Argument(help="Directories of results, tables or experiments.", metavar="DIR…")
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
@@ -343,3 +385,31 @@ def rm(
         return
     for line in lines:
         print_line(f"removed {line}")
+
+
+def gc(
+    directory: Annotated[str, typer.Argument(help="A result, or a folder of results.", metavar="DIR")],
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what is found.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Find what killed processes left behind, and delete it.
+
+    Lists only files that no result needs. Skips directories that a process works in.
+
+    Example: samovar gc models --delete
+    """
+    from samovar.runs import find_leftovers
+
+    left = find_leftovers(directory, delete=delete)
+    print_notes(f"skipped: {each}" for each in left.skipped)
+    if as_json:
+        print_json([{**asdict(each), "place": str(each.place)} for each in left.found])
+        return
+    for each in left.found:
+        print_line(f"{each.place}: {each.kind}, {count_of(len(each.paths), 'file')}, {decimal(each.size_bytes)}")
+    if not left.found:
+        print_line("nothing left behind")
+    elif delete:
+        print_line(f"deleted {decimal(left.size_bytes)}")
+    else:
+        print_line(f"{decimal(left.size_bytes)} in all; delete them with --delete")

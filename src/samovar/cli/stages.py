@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    script: Annotated[Path, typer.Argument(help="A Python file with main(params, out).", metavar="SCRIPT")],
-    config: Annotated[Path, typer.Option("-c", "--config", help="The config, a JSON file.", metavar="FILE")],
+    script: Annotated[str, typer.Argument(help="A Python file with main(params, out).", metavar="SCRIPT")],
+    config: Annotated[str, typer.Option("-c", "--config", help="The config, a JSON file.", metavar="FILE")],
     conf: Conf = None,
-    out: Annotated[Path | None, typer.Option(help="Directory of the result.", metavar="DIR")] = None,
+    out: Annotated[str | None, typer.Option(help="Directory of the result.", metavar="DIR")] = None,
     accept_defaults: AcceptDefaults = False,
     as_json: Json = False,
 ) -> None:

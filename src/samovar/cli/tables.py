@@ -11,7 +11,6 @@ from rich.table import Table as Grid
 
 from samovar.cli.options import Json
 from samovar.cli.output import count_of, open_console, print_json, print_line, print_notes
-from samovar.hours import show_hour
 
 if TYPE_CHECKING:
     from samovar.brewing import BrewResult
@@ -49,7 +48,7 @@ def recipe(
 
 
 def brew(
-    recipe: Annotated[Path, typer.Argument(help="The recipe, a JSON file.", metavar="RECIPE")],
+    recipe: Annotated[str, typer.Argument(help="The recipe, a JSON file.", metavar="RECIPE")],
     append: Annotated[bool, typer.Option("--append", help="Add whole hours to a live table, or make one.")] = False,
     allow_gap: Annotated[
         bool, typer.Option("--allow-gap", help="Append even if the hours before are missing.")
@@ -57,7 +56,13 @@ def brew(
     conf: Annotated[
         list[str] | None, typer.Option(help="Recipe keys to change, as a JSON object. Repeatable.", metavar="JSON")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Directory of the table.", metavar="DIR")] = None,
+    out: Annotated[str | None, typer.Option(help="Directory of the table.", metavar="DIR")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Who sorts the rows: duckdb or spark. The table is the same.", metavar="NAME")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Address of the Spark cluster, such as spark://host:7077.", metavar="URL")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Turn raw rows into a tensor table of ready minibatches.
@@ -68,7 +73,13 @@ def brew(
     from samovar.config import parse_override
 
     done = brew_recipe(
-        recipe, out, overrides=[parse_override(each) for each in conf or []], append=append, allow_gap=allow_gap
+        recipe,
+        out,
+        overrides=[parse_override(each) for each in conf or []],
+        append=append,
+        allow_gap=allow_gap,
+        engine=engine,
+        master=master,
     )
     print_json(_brew_answer(done)) if as_json else _print_brewed(done)
 
@@ -107,7 +118,7 @@ def _print_brewed(done: "BrewResult") -> None:
 
 
 def table(
-    directory: Annotated[Path, typer.Argument(help="A tensor table.", metavar="DIR")],
+    directory: Annotated[str, typer.Argument(help="A tensor table.", metavar="DIR")],
     minibatch: Annotated[int | None, typer.Option(help="Print minibatch K instead.", metavar="K")] = None,
     export: Annotated[
         Path | None,
@@ -137,7 +148,7 @@ def table(
 
 
 def _table_answer(table: "Table") -> dict[str, Any]:
-    sizes = table.column_bytes()
+    sizes, show = table.column_bytes(), table.period.show
     return {
         "table": table.name,
         "id": table.id,
@@ -146,9 +157,9 @@ def _table_answer(table: "Table") -> dict[str, Any]:
         "compression": table.compression,
         "minibatches": table.num_minibatches,
         "examples": table.num_examples,
-        "uri": table.period.name,
-        "hours": [show_hour(hour) for hour in table.hours if hour is not None],
-        "complete_until": None if table.complete_until is None else show_hour(table.complete_until),
+        "uri": table.period.full_name,
+        "hours": [show(hour) for hour in table.hours if hour is not None],
+        "complete_until": None if table.complete_until is None else show(table.complete_until),
         "columns": [
             {
                 "name": column.name,
@@ -165,7 +176,7 @@ def _table_answer(table: "Table") -> dict[str, Any]:
 
 def _print_facts(console: Console, table: "Table") -> None:
     grid = Grid.grid(padding=(0, 2))
-    hours = [hour for hour in table.hours if hour is not None]
+    hours, show = [hour for hour in table.hours if hour is not None], table.period.show
     grid.add_row("table", table.name)
     grid.add_row("id", table.id)
     grid.add_row("version", f"{table.version} of {', '.join(map(str, table.versions[-10:]))}")
@@ -173,10 +184,10 @@ def _print_facts(console: Console, table: "Table") -> None:
     grid.add_row("minibatches", f"{table.num_minibatches:,} with {table.num_examples:,} examples")
     grid.add_row(
         table.period.plural,
-        f"{len(hours):,}, {show_hour(hours[0])} to {show_hour(hours[-1])}" if hours else "none: an offline table",
+        f"{len(hours):,}, {show(hours[0])} to {show(hours[-1])}" if hours else "none: an offline table",
     )
     if table.complete_until is not None:
-        grid.add_row("live", f"complete until {show_hour(table.complete_until)}")
+        grid.add_row("live", f"complete until {show(table.complete_until)}")
     console.print(grid)
     console.print(_column_grid(table))
     console.print(_size_histogram(table))
@@ -224,7 +235,7 @@ def _group_sizes(counts: dict[int, int]) -> dict[tuple[int, int], int]:
 def _minibatch_answer(table: "Table", number: int) -> dict[str, Any]:
     """Every value, with ids as unsigned numbers."""
     record = next(table.read(start=number, stop=number + 1))
-    hour = None if record.hour is None else show_hour(record.hour)
+    hour = None if record.hour is None else table.period.show(record.hour)
     values = {name: _to_lists(value) for name, value in record.items()}
     return {"minibatch": number, "hour": hour, "examples": record.num_examples, "columns": values}
 
@@ -245,7 +256,7 @@ def _print_minibatch(console: Console, table: "Table", number: int) -> None:
     from samovar.tables import Bag, plain_values
 
     record = next(table.read(start=number, stop=number + 1))
-    hour = "" if record.hour is None else f" of hour {show_hour(record.hour)}"
+    hour = "" if record.hour is None else f" of hour {table.period.show(record.hour)}"
     console.print(f"minibatch {number}{hour}: {count_of(record.num_examples, 'example')}")
     grid = Grid("column", "shape", "values", box=None)
     for name, value in record.items():

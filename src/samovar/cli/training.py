@@ -34,7 +34,7 @@ def train(
     script: Script,
     conf: Conf = None,
     file: Files = None,
-    out: Annotated[Path | None, typer.Option(help="Directory of the model.", metavar="DIR")] = None,
+    out: Annotated[str | None, typer.Option(help="Directory of the model.", metavar="DIR")] = None,
     accept_script: Annotated[
         bool, typer.Option("--accept-script", help="Accept a script that changed since the run started.")
     ] = False,
@@ -75,7 +75,7 @@ class Epoch(StrEnum):
 
 def predict(
     model: ModelDir,
-    table: Annotated[Path, typer.Option(help="A tensor table.", metavar="DIR")],
+    table: Annotated[str, typer.Option(help="A tensor table.", metavar="DIR")],
     keys: Annotated[
         str, typer.Option(help="Columns that identify an example, written beside it.", metavar="A,B,…")
     ] = "",
@@ -91,7 +91,7 @@ def predict(
         str | None, typer.Option(help="Format of the dates. Default: ISO.", metavar="FORMAT")
     ] = None,
     timezone: Annotated[str | None, typer.Option(help="Time zone of the dates. Default: UTC.", metavar="ZONE")] = None,
-    out: Annotated[Path | None, typer.Option(help="Directory of the predictions.", metavar="DIR")] = None,
+    out: Annotated[str | None, typer.Option(help="Directory of the predictions.", metavar="DIR")] = None,
     epoch: Annotated[
         Epoch, typer.Option(help="The model as training ended, or after its best evaluation.", metavar="last/best")
     ] = Epoch.LAST,
@@ -103,13 +103,14 @@ def predict(
 
     Example: samovar predict models/click_1 --table tables/new --keys hit --out predictions/new
     """
+    from samovar.config import as_place
     from samovar.training import PredictRequest, run_prediction
 
     dates = {"start_date": start_date, "end_date": end_date, "datetime_format": datetime_format, "timezone": timezone}
     request = PredictRequest(
-        model,
-        table,
-        out,
+        as_place(model, "the model"),
+        as_place(table, "--table"),
+        None if out is None else as_place(out, "--out"),
         _split(keys),
         _split(targets),
         None if features is None else _split(features),

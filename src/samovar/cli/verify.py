@@ -57,8 +57,8 @@ def _print_audit(name: str, done: "AuditReport") -> None:
 
 
 def replay(
-    directory: Annotated[Path, typer.Argument(help="A finished result directory.", metavar="DIR")],
-    into: Annotated[Path | None, typer.Option(help="Keep the new result in this directory.", metavar="DIR")] = None,
+    directory: Annotated[str, typer.Argument(help="A finished result directory.", metavar="DIR")],
+    into: Annotated[str | None, typer.Option(help="Keep the new result in this directory.", metavar="DIR")] = None,
     as_json: Json = False,
 ) -> None:
     """Rebuild a result and compare it bit for bit.
@@ -81,7 +81,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def _print_replay(directory: Path, done: "ReplayReport") -> None:
+def _print_replay(directory: str, done: "ReplayReport") -> None:
     verdict = "differs" if done.differences else "equal"
     print_line(f"{directory}: {verdict}, {count_of(done.num_files, 'file')} compared")
     for line in done.differences:
@@ -93,7 +93,7 @@ def _print_replay(directory: Path, done: "ReplayReport") -> None:
 
 
 def checksum(
-    paths: Annotated[list[Path], typer.Argument(help="A folder, or files and folders.", metavar="PATH")],
+    paths: Annotated[list[str], typer.Argument(help="A folder, or files and folders.", metavar="PATH")],
     against: Annotated[
         Path | None, typer.Option(help="Compare with this list, and show what differs.", metavar="LIST")
     ] = None,
