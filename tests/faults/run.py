@@ -26,8 +26,8 @@ from typing import Any
 from tests.cli.mistakes import COLUMNS, SCRIPT, make_log
 from tests.orphans import end_with_parent
 
-CALLS = ("write", "fsync", "rename", "link", "mkdir", "create", "remove")
-MODES = ("once", "from then on", "short")
+CALLS = ("write", "fsync", "rename", "link", "mkdir", "create", "remove", "read", "open")
+MODES = ("once", "from then on", "short", "often")
 ERRORS = {
     "write": ("ENOSPC", "EIO", "EINTR"),
     "fsync": ("EIO", "EINTR"),
@@ -36,6 +36,8 @@ ERRORS = {
     "mkdir": ("ENOSPC", "EROFS"),
     "create": ("ENOSPC", "EMFILE", "EINTR"),
     "remove": ("EIO",),
+    "read": ("EIO", "EINTR"),
+    "open": ("EMFILE", "EINTR"),
 }
 RESULTS = ("clicks", "click", "scores")
 COMMANDS = (
@@ -137,7 +139,8 @@ def _choose(calls: Mapping[str, int], seed: int) -> list[Fault]:
         for mode in (("once",) if error == "EINTR" else ("once", "from then on"))
     ]
     random.Random(seed).shuffle(every)
-    return [Fault("write", mode="short"), *every]
+    interrupted = [Fault(call, 0, "EINTR", "often") for call, errors in ERRORS.items() if "EINTR" in errors]
+    return [Fault("write", mode="short"), Fault("read", mode="short"), *interrupted, *every]
 
 
 def run_commands(place: Path, fault: Fault | None, *, is_new: bool = True) -> Ended:

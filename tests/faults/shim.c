@@ -13,8 +13,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum Call { WRITE, FSYNC, RENAME, LINK, MKDIR, CREATE, REMOVE, NUM_CALLS };
-enum Mode { ONCE, FROM_THEN_ON, SHORT };  // SHORT: every write does half of its work
+enum Call { WRITE, FSYNC, RENAME, LINK, MKDIR, CREATE, REMOVE, READ, OPEN, NUM_CALLS };
+enum Mode { ONCE, FROM_THEN_ON, SHORT, OFTEN };  // SHORT: every call does half of its work; OFTEN: every third fails
 
 static atomic_long counts[NUM_CALLS];
 static int wanted_call = -1, wanted_errno, mode;
@@ -67,6 +67,7 @@ static int is_hit(enum Call call) {
     const long number = atomic_fetch_add(&counts[call], 1) + 1;
     if ((int)call != wanted_call) return 0;
     if (mode == ONCE) return number == wanted_number;
+    if (mode == OFTEN) return number % 3 == 0;
     return number >= wanted_number;
 }
 
@@ -79,8 +80,8 @@ static int fails(enum Call call) {
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define IS_ARMED atomic_load(&is_armed)
 
-static size_t how_many(int descriptor, size_t size) {  // 0: fail
-    if (!IS_ARMED || !is_file_below(descriptor) || !is_hit(WRITE)) return size;
+static size_t how_many(enum Call call, int descriptor, size_t size) {  // 0: fail
+    if (!IS_ARMED || !is_file_below(descriptor) || !is_hit(call)) return size;
     if (mode == SHORT) return size > 1 ? size / 2 : size;
     errno = wanted_errno;
     return 0;
@@ -88,14 +89,26 @@ static size_t how_many(int descriptor, size_t size) {  // 0: fail
 
 ssize_t write(int descriptor, const void* data, size_t size) {
     if (size == 0) return REAL(write)(descriptor, data, size);
-    const size_t part = how_many(descriptor, size);
+    const size_t part = how_many(WRITE, descriptor, size);
     return part == 0 ? -1 : REAL(write)(descriptor, data, part);
 }
 
 ssize_t pwrite64(int descriptor, const void* data, size_t size, off64_t offset) {
     if (size == 0) return REAL(pwrite64)(descriptor, data, size, offset);
-    const size_t part = how_many(descriptor, size);
+    const size_t part = how_many(WRITE, descriptor, size);
     return part == 0 ? -1 : REAL(pwrite64)(descriptor, data, part, offset);
+}
+
+ssize_t read(int descriptor, void* data, size_t size) {
+    if (size == 0) return REAL(read)(descriptor, data, size);
+    const size_t part = how_many(READ, descriptor, size);
+    return part == 0 ? -1 : REAL(read)(descriptor, data, part);
+}
+
+ssize_t pread64(int descriptor, void* data, size_t size, off64_t offset) {
+    if (size == 0) return REAL(pread64)(descriptor, data, size, offset);
+    const size_t part = how_many(READ, descriptor, size);
+    return part == 0 ? -1 : REAL(pread64)(descriptor, data, part, offset);
 }
 
 int fsync(int descriptor) {
@@ -148,18 +161,19 @@ int unlinkat(int folder, const char* path, int flags) {
     return REAL(unlinkat)(folder, path, flags);
 }
 
-#define OPEN(name, folder, ...)                                                                  \
-    mode_t permissions = 0;                                                                      \
-    if (flags & (O_CREAT | __O_TMPFILE)) {                                                       \
-        va_list rest;                                                                            \
-        va_start(rest, flags);                                                                   \
-        permissions = va_arg(rest, mode_t);                                                      \
-        va_end(rest);                                                                            \
-    }                                                                                            \
-    if ((flags & O_CREAT) && IS_ARMED && is_path_below(folder, path) && fails(CREATE)) return -1; \
+#define OPENING(name, folder, ...)                                                        \
+    mode_t permissions = 0;                                                               \
+    if (flags & (O_CREAT | __O_TMPFILE)) {                                                \
+        va_list rest;                                                                     \
+        va_start(rest, flags);                                                            \
+        permissions = va_arg(rest, mode_t);                                               \
+        va_end(rest);                                                                     \
+    }                                                                                     \
+    const enum Call call = flags & O_CREAT ? CREATE : OPEN;                               \
+    if (IS_ARMED && is_path_below(folder, path) && fails(call)) return -1;                \
     return REAL(name)(__VA_ARGS__, flags, permissions)
 
-int open(const char* path, int flags, ...) { OPEN(open, AT_FDCWD, path); }
-int open64(const char* path, int flags, ...) { OPEN(open64, AT_FDCWD, path); }
-int openat(int folder, const char* path, int flags, ...) { OPEN(openat, folder, folder, path); }
-int openat64(int folder, const char* path, int flags, ...) { OPEN(openat64, folder, folder, path); }
+int open(const char* path, int flags, ...) { OPENING(open, AT_FDCWD, path); }
+int open64(const char* path, int flags, ...) { OPENING(open64, AT_FDCWD, path); }
+int openat(int folder, const char* path, int flags, ...) { OPENING(openat, folder, folder, path); }
+int openat64(int folder, const char* path, int flags, ...) { OPENING(openat64, folder, folder, path); }

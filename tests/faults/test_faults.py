@@ -23,7 +23,7 @@ NOTICED = (
     {"call": "rename", "number": 40, "error": "EIO"},
     {"call": "write", "number": 60, "error": "ENOSPC", "mode": "from then on"},
 )
-HARMLESS = ({"call": "write", "mode": "short"},)
+HARMLESS = ({"call": "write", "mode": "short"}, {"call": "read", "error": "EINTR", "mode": "often"})
 
 
 def run(folder: Path, *options: str) -> dict[str, Any]:

@@ -34,8 +34,8 @@ from tests.orphans import end_with_parent
 
 CASE_SECONDS = 120.0
 """Of the clock: far more than a case needs on a busy machine."""
-CASE_BYTES = 2 << 30
-"""What a case may add to the address space of the process."""
+CASE_BYTES = 3 << 30
+"""What a case may add to the address space of the process. Brewing reserves 2 GiB for the heaps of its threads."""
 
 _ANY = ("show {}", "show {} --json", "chain {}", "why {}", "audit {}", "ls {}", "ls {} --json",
         "checksum {} --no-cache", "diff {} other", "tree {} other",
@@ -43,6 +43,8 @@ _ANY = ("show {}", "show {} --json", "chain {}", "why {}", "audit {}", "ls {}", 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "table": (*_ANY, "table {}", "table {} --json", "table {} --minibatch 0", "table {} --minibatch 1 --json"),
     "model": (*_ANY, "metrics {}", "embeddings {}", "embeddings {} --json", "plot {}", "metrics {} --by day"),
+    "live": (*_ANY, "table {}", "table {} --minibatch 5", "brew live.json --append --out live"),
+    "offline": (*_ANY, "metrics {}", "embeddings {}", "predict {} --table table --epoch best --keys hit --out scored"),
     "unfinished": (*_ANY, "embeddings {}", "plot {}", "ls {} --sort -loss"),
     "predictions": (*_ANY, "metrics {}"),
     "total": _ANY,
@@ -51,13 +53,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
                  "queue show 1 --db sqlite:///queue.db"),
     "list.sha256": ("checksum other --no-cache --against list.sha256",),
     "config.json": ("diff config.json other", "tree config.json other", "chain config.json"),
+    **{f"raw.{kind}": (f"recipe raw.{kind}", f"brew raw.{kind}.json --out of_{kind}")
+       for kind in ("parquet", "arrow", "jsonl", "csv")},
     "recipe.json": ("brew recipe.json --out brewed", "chain recipe.json"),
     "experiment.json": ("diff experiment.json other", "tree experiment.json other"),
 }  # fmt: skip
 _MAY_FAIL = ("audit unfinished",)
 """Commands whose answer about what is not damaged is no, too."""
 _CASES_PER_RUN = 10_000_000
-_WEIGHTS = {"table": 4, "model": 4, "unfinished": 4}
+_WEIGHTS = {"table": 4, "live": 2, "model": 4, "offline": 2, "unfinished": 4}
 
 
 def main() -> int:
@@ -290,9 +294,9 @@ def _preload(corpus: Path) -> None:
         importlib.import_module(f"samovar.cli.{name}")
     for name in ("tables.export", "embeddings.stored", "provenance.auditing", "provenance.graph", "runs.dendrogram",
                  "runs.listing", "runs.curves", "runs.checksums", "queue.jobs",
-                 "scoring.quality", "brewing"):  # fmt: skip
+                 "scoring.quality", "brewing", "brewing.engines.duckdb", "training.prediction"):  # fmt: skip
         importlib.import_module(f"samovar.{name}")
-    for name in ("matplotlib.figure", "duckdb", "pandas", "scipy.cluster.hierarchy", "sqlite3"):
+    for name in ("torch.optim", "matplotlib.figure", "duckdb", "pandas", "scipy.cluster.hierarchy", "sqlite3"):
         importlib.import_module(name)
 
 
