@@ -20,7 +20,7 @@ from benchmarks.contest.memory import touch_memory
 from benchmarks.contest.quiet import Outcome, Patience, compete
 from benchmarks.contest.report import Promise, Report, Section
 from benchmarks.contest.result import publish
-from benchmarks.training_peers import bare, data, fbgemm_batched, memory, torch_plain
+from benchmarks.training_peers import bare, data, fbgemm_batched, limit, memory, torch_plain
 from benchmarks.training_peers.base import NUM_THREADS
 from benchmarks.training_peers.process import Contender, Turn
 
@@ -38,6 +38,7 @@ GROWING = (
     BF16,
     COMPILED,
     bare.NAME,
+    limit.NAME,
 )  # their tables start empty; those of the others are fully allocated
 FRESH_BYTES = 512 << 20  # more than they grow by in one turn
 SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
@@ -46,17 +47,20 @@ SCRIPT = Path(__file__).parent / "training_peers" / "script.py"
 PROMISES = (
     Promise(SAMOVAR, torch_plain.ARROW, 2.0),
     Promise(SAMOVAR, fbgemm_batched.NAME, 1.5),
+    Promise(BF16, fbgemm_batched.BF16, 1.5, "aim 1.6"),
+    Promise(COMPILED, fbgemm_batched.COMPILED, 1.5, "aim 1.6"),
     Promise(SAMOVAR, bare.NAME, 0.8),
-    Promise(EVALUATED, SAMOVAR, 0.6),
+    Promise(SAMOVAR, limit.NAME, 0.75, "aim 0.85"),
+    Promise(EVALUATED, SAMOVAR, 0.6, "aim 0.74, which is 1.35 times the time"),
 )
 
 
-def write_config(path: Path, table: Path, hours_a_turn: int, is_evaluated: bool = False, **keys: Any) -> Path:
+def write_config(path: Path, table: Path, hours_per_turn: int, is_evaluated: bool = False, **keys: Any) -> Path:
     """An ordinary online training; each model predicts the following hour. `keys` are further ones of the config."""
     job = {"name": "log", "table": str(table), "keys": [data.KEY], "shifts": [1]}
     config: dict[str, Any] = {
         "pipeline": "online",
-        "model": {"hours_a_turn": hours_a_turn},
+        "model": {"hours_per_turn": hours_per_turn},
         "num_threads": NUM_THREADS,
         "train_data": {"table": str(table), "targets": ["label"]},
         "evaluation": {"eval_confs": [job] if is_evaluated else []},
@@ -66,8 +70,8 @@ def write_config(path: Path, table: Path, hours_a_turn: int, is_evaluated: bool 
     return path
 
 
-def train(config: Path) -> Contender:
-    return Contender("samovar", ["train", str(config), "--script", str(SCRIPT)], config.with_suffix(".log"))
+def train(config: Path, variables: Mapping[str, str] | None = None) -> Contender:
+    return Contender("samovar", ["train", str(config), "--script", str(SCRIPT)], config.with_suffix(".log"), variables)
 
 
 @contextmanager
@@ -83,6 +87,7 @@ def start_all(folder: Path, turn_batches: int) -> Iterator[Mapping[str, Contende
     place = [str(folder), str(turn_batches)]
     contenders = {name: train(path) for name, path in plans.items()}
     contenders[bare.NAME] = Contender("benchmarks.training_peers.bare", place, folder / "bare.log", AS_SAMOVAR)
+    contenders[limit.NAME] = Contender("benchmarks.training_peers.limit", place, folder / "limit.log", AS_SAMOVAR)
     contenders |= {
         name: Contender(module, arguments, folder / f"{module}.log")
         for name, module, arguments in (

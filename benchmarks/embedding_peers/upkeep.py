@@ -33,7 +33,7 @@ MOST_INDEX_BYTES = 24.0
 LEAST_OF_WRITE, LEAST_OF_READ = 0.6, 0.4  # a load also inserts every id, which a fast disk does not hide
 GROWTH_FROM, GROWTH_TO = 6, 16  # times `num_ids`; it more than doubles, so every part of the table grows at least once
 FRESH_STEPS = 64  # memory for this many steps of growth is touched beforehand
-IDS_A_STEP = 4096
+IDS_PER_STEP = 4096
 LEAST_OF_MEDIAN = 0.2  # of the slowest step in a hundred: growth is spread over many steps
 MEDIAN_STEP, SLOW_STEP = "the median step", "the slowest of 100 steps"
 SCAN = "numpy over stamps alone, 1 thread"
@@ -50,32 +50,32 @@ def run_growth(num_ids: int, rounds: int) -> Report:
     the host of a virtual machine sometimes takes milliseconds for a page of memory, or takes the core itself."""
     torch.set_num_threads(NUM_THREADS)
     first, last = GROWTH_FROM * num_ids, GROWTH_TO * num_ids
-    ends = range(first + IDS_A_STEP, last, IDS_A_STEP)
+    ends = range(first + IDS_PER_STEP, last, IDS_PER_STEP)
     found = [_grow(first, ends, f"growth, round {number + 1} of {rounds}") for number in range(rounds)]
     walls = [min(times) for times in zip(*(times for times, _ in found), strict=True)]
-    bytes_a_row = [size / rows for size, rows in zip(found[0][1], ends, strict=True)]
-    what = f"One table from {first:,} to {last:,} rows, {IDS_A_STEP} new ids a step"
-    return _tell_growth(what, rounds, walls, max(max(times) for times, _ in found), bytes_a_row)
+    bytes_per_row = [size / rows for size, rows in zip(found[0][1], ends, strict=True)]
+    what = f"One table from {first:,} to {last:,} rows, {IDS_PER_STEP} new ids per step"
+    return _tell_growth(what, rounds, walls, max(max(times) for times, _ in found), bytes_per_row)
 
 
 def _grow(first: int, ends: range, what: str) -> tuple[list[float], list[int]]:
     """Seconds and index bytes of each step."""
     trainee = Trainee(HashAdagrad, 1)
     trainee.insert(np.arange(first, dtype=np.int32))
-    gradient = torch.randn(IDS_A_STEP, DIM)
+    gradient = torch.randn(IDS_PER_STEP, DIM)
     walls: list[float] = []
     index_bytes: list[int] = []
     for number, end in enumerate(track(ends, what, transient=True)):
         if number % FRESH_STEPS == 0:
             touch_memory(FRESH_BYTES)
-        inputs = {"c0": _bag_of_ones(np.arange(end - IDS_A_STEP, end, dtype=np.int32))}
+        inputs = {"c0": _bag_of_ones(np.arange(end - IDS_PER_STEP, end, dtype=np.int32))}
         walls.append(time_call(partial(trainee.step, inputs, gradient)))
         index_bytes.append(trainee.embedding.counters()["c0"].index_bytes)
     return walls, index_bytes
 
 
 def _tell_growth(
-    what: str, rounds: int, walls: Sequence[float], longest: float, bytes_a_row: Sequence[float]
+    what: str, rounds: int, walls: Sequence[float], longest: float, bytes_per_row: Sequence[float]
 ) -> Report:
     title = f"{what}, the fastest time of each step in {rounds} rounds; the longest of all was {1000 * longest:.1f} ms"
     high = float(np.quantile(walls, 0.99))
@@ -85,12 +85,12 @@ def _tell_growth(
         "the slowest step": [max(walls)],
     }
     promises = [Promise(SLOW_STEP, MEDIAN_STEP, LEAST_OF_MEDIAN)]
-    section = Section("new ids only", steps, IDS_A_STEP / 1000, "k ids", MEDIAN_STEP, promises)
-    least = min(bytes_a_row)
+    section = Section("new ids only", steps, IDS_PER_STEP / 1000, "k ids", MEDIAN_STEP, promises)
+    least = min(bytes_per_row)
     bars = [
         Bar(
             f"index and stamps take at most {MOST_INDEX_BYTES:g} bytes per embedding row just before they grow",
-            f"{least:.1f}; while they grow up to {max(bytes_a_row):.1f}",
+            f"{least:.1f}; while they grow up to {max(bytes_per_row):.1f}",
             least <= MOST_INDEX_BYTES,
         ),
     ]

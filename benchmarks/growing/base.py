@@ -14,7 +14,7 @@ class Axis:
     of: str
     """What grows: "ids"."""
     cost: str
-    """What the chart shows: "a step"."""
+    """What the chart shows: "per step"."""
     unit: str
     """Unit of the work in the table of speeds: "k rows"."""
     few: int

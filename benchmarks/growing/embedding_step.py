@@ -23,10 +23,10 @@ class Scale:
     batch_sizes: Sequence[int] = (64, 256, 1024, 4096, 16384)
     num_features: int = 8
     batch_size: int = 1024
-    rows_a_turn: int = 16384
+    rows_per_turn: int = 16384
 
 
-QUICK = Scale((100, 400), 100, 400, (1, 4), (64, 256), num_features=2, batch_size=64, rows_a_turn=256)
+QUICK = Scale((100, 400), 100, 400, (1, 4), (64, 256), num_features=2, batch_size=64, rows_per_turn=256)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Steps:
         setting = Setting(scale.batch_size, False, scale.num_features)
         points = {count: _fill(count, setting) for count in scale.ids}
         title = f"ids in each of {scale.num_features} tables, B = {scale.batch_size}"
-        axis = Axis(title, "ids", "a step", "M ids", scale.few_ids, scale.many_ids, least=0.5)
+        axis = Axis(title, "ids", "per step", "M ids", scale.few_ids, scale.many_ids, least=0.5)
         return self._grow(axis, points)
 
     def _grow_features(self) -> tuple[Section, Chart]:
@@ -62,7 +62,7 @@ class Steps:
         points = {count: _fill(scale.few_ids, Setting(scale.batch_size, False, count)) for count in scale.features}
         few, many = scale.features[(len(scale.features) - 1) // 2], scale.features[-1]
         title = f"features, {scale.few_ids:,} ids each, B = {scale.batch_size}"
-        return self._grow(Axis(title, "features", "a step", "M ids", few, many, least=0.8), points)
+        return self._grow(Axis(title, "features", "per step", "M ids", few, many, least=0.8), points)
 
     def _grow_batches(self) -> tuple[Section, Chart]:
         scale = self._scale
@@ -71,7 +71,7 @@ class Steps:
         points = {size: Point(trainee, setting, scale.many_ids) for size, setting in settings.items()}
         few, many = scale.batch_sizes[(len(scale.batch_sizes) - 1) // 2], scale.batch_sizes[-1]
         title = f"rows of a minibatch, {scale.num_features} tables of {scale.many_ids:,} ids"
-        return self._grow(Axis(title, "rows", "a step", "M ids", few, many, least=0.8), points)
+        return self._grow(Axis(title, "rows", "per step", "M ids", few, many, least=0.8), points)
 
     def _grow(self, axis: Axis, points: Mapping[int, Point]) -> tuple[Section, Chart]:
         trials = [
@@ -81,11 +81,11 @@ class Steps:
 
     def _try(self, size: int, point: Point, num_threads: int) -> Trial:
         setting = point.setting
-        steps = self._scale.rows_a_turn // setting.batch_size
+        steps = self._scale.rows_per_turn // setting.batch_size
         line = f"{num_threads} threads" if num_threads > 1 else "1 thread"
         contestant = Contestant(line, prepare_plain, point.trainee.step, point.num_ids, num_threads, num_threads)
         time_turn = make_timer(contestant, setting, self._turns.rounds, steps)
-        return Trial(size, line, time_turn, self._scale.rows_a_turn * setting.num_tables / 1e6, steps)
+        return Trial(size, line, time_turn, self._scale.rows_per_turn * setting.num_tables / 1e6, steps)
 
 
 def _fill(num_ids: int, setting: Setting) -> Point:

@@ -39,7 +39,7 @@ def grow_all(scale: Scale, threads: Sequence[int], turns: Turns, folder: Path) -
     trials = [_try(count, num_threads, folder) for num_threads in threads for count in scale.batches]
     few, many = scale.few_batches * BATCH_SIZE, scale.batches[-1] * BATCH_SIZE
     title = "rows of a run, its start and its end included"
-    yield grow(Axis(title, "rows", "a run", "k rows", few, many, least=0.9), trials, turns)
+    yield grow(Axis(title, "rows", "per run", "k rows", few, many, least=0.9), trials, turns)
 
 
 def _try(num_batches: int, num_threads: int, folder: Path) -> Trial:

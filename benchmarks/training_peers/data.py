@@ -48,19 +48,19 @@ def write_all(folder: Path, num_batches: int, num_row_batches: int, batches_an_h
     pq.write_table(pa.table(wide), folder / ROWS, compression="zstd", row_group_size=_ROWS_PER_SMALL_GROUP)
 
 
-def write_hours(path: Path, columns: Columns, batches_an_hour: int) -> None:
+def write_hours(path: Path, columns: Columns, batches_an_hour: int, batch_size: int = BATCH_SIZE) -> None:
     store = LocalStore(path)
     compression = Compression.parse("zstd")
-    segment = write_segment(store, _SCHEMA, _minibatches(columns, batches_an_hour), compression=compression)
+    segment = write_segment(store, _SCHEMA, _minibatches(columns, batches_an_hour, batch_size), compression=compression)
     with take_lease(store) as lease:
         commit_manifest(store, lease.commit, Manifest(1, f"{path.name}", _SCHEMA, "zstd", segment))
 
 
-def _minibatches(columns: Columns, batches_an_hour: int) -> Iterator[Minibatch]:
-    for number, batch in enumerate(cut(columns, BATCH_SIZE)):
+def _minibatches(columns: Columns, batches_an_hour: int, batch_size: int) -> Iterator[Minibatch]:
+    for number, batch in enumerate(cut(columns, batch_size)):
         hour = FIRST_HOUR + number // batches_an_hour * HOUR_SECONDS
-        first = number * BATCH_SIZE
-        yield Minibatch(hour, BATCH_SIZE, {**batch, KEY: pa.array(np.arange(first, first + BATCH_SIZE), pa.int64())})
+        first = number * batch_size
+        yield Minibatch(hour, batch_size, {**batch, KEY: pa.array(np.arange(first, first + batch_size), pa.int64())})
 
 
 def _fold(columns: Columns) -> Columns:

@@ -24,7 +24,7 @@ def run(folder: Path, start: Callable[[Path], Contender]) -> Iterator[Report]:
     num_epochs = -(-NUM_ROWS // (EPOCH_BATCHES * BATCH_SIZE))
     config = {
         "pipeline": "offline",
-        "model": {"hours_a_turn": 1},
+        "model": {"hours_per_turn": 1},
         "num_threads": NUM_THREADS,
         "train_data": {
             "table": str(folder / data.TABLE),

@@ -15,6 +15,8 @@ from typing import Self
 class Turn:
     num_rows: int
     seconds: float
+    cpu_seconds: float
+    """Processor time of all threads."""
     loss: float
 
 

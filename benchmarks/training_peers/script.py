@@ -1,13 +1,19 @@
 """Samovar's contestant: an ordinary script for `samovar train`. Its callback takes part in the turns."""
 
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from benchmarks.contest.clicks import CATEGORICAL
-from benchmarks.training_peers.base import DIM, EMBEDDING_LR, NUM_FLOATS, answer, make_dense_optimizer, make_net
+from benchmarks.training_peers.base import (
+    DIM,
+    EMBEDDING_LR,
+    NUM_FLOATS,
+    Stopwatch,
+    make_dense_optimizer,
+    make_net,
+)
 from torch import nn
 
 import samovar
@@ -34,22 +40,21 @@ class Clicks(samovar.BaseEmbeddingModel):
 class Turnstile(samovar.Callback):
     """Between turns the run waits at the start of an hour. All callbacks of earlier hours are timed."""
 
-    def __init__(self, hours_a_turn: int) -> None:
-        self._hours_a_turn = hours_a_turn
-        self._start: float | None = None
+    def __init__(self, hours_per_turn: int) -> None:
+        self._hours_per_turn = hours_per_turn
+        self._stopwatch: Stopwatch | None = None
         self._num_examples = 0
         self._losses: list[float] = []
 
     def on_uri_begin(self, run: samovar.runner.Run) -> None:
         assert run.uri is not None
-        if run.uri.number % self._hours_a_turn:
+        if run.uri.number % self._hours_per_turn:
             return
-        if self._start is not None:
-            seconds, num_rows = time.perf_counter() - self._start, run.num_examples - self._num_examples
-            answer(num_rows, seconds, sum(self._losses) / len(self._losses))
+        if self._stopwatch is not None:
+            self._stopwatch.answer(run.num_examples - self._num_examples, sum(self._losses) / len(self._losses))
         if not sys.stdin.readline():
             raise Stopped("nobody asks for another turn")
-        self._start, self._num_examples, self._losses = time.perf_counter(), run.num_examples, []
+        self._stopwatch, self._num_examples, self._losses = Stopwatch(), run.num_examples, []
 
     def on_uri_end(self, run: samovar.runner.Run) -> None:
         self._losses += run.losses
@@ -65,5 +70,5 @@ def build(params: samovar.Params) -> samovar.Learner:
         "emb": HashAdagrad(model.hash_embeddings(), lr=EMBEDDING_LR),
         "net": make_dense_optimizer(model.dense_parameters()),
     }
-    hours = params.get("hours_a_turn", 0)
+    hours = params.get("hours_per_turn", 0)
     return samovar.Learner(model, optimizers, loss, torch.sigmoid, callbacks=[Turnstile(hours)] if hours else [])

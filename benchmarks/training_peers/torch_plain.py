@@ -20,7 +20,7 @@ from benchmarks.training_peers.data import BATCHED, COLUMNS, ROWS
 from torch.utils.data import DataLoader, IterableDataset
 
 DEFAULT = "torch, default DataLoader"
-WIDE = "torch, default DataLoader, four wide arrays a row"
+WIDE = "torch, default DataLoader, four wide arrays per row"
 ARROW = "torch, batched Arrow loader"
 
 Row = dict[str, Any]

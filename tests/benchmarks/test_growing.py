@@ -34,7 +34,7 @@ def test_sizes_are_compared_by_the_same_amount_of_work() -> None:
 def test_every_trial_has_its_turn_in_every_round() -> None:
     calls = count()
     trial = Trial(1, "1 thread", lambda: float(next(calls) + 1), amount=1.0)
-    section, _ = grow(Axis("ids", "ids", "a step", "ids", few=1, many=1), [trial], TURNS)
+    section, _ = grow(Axis("ids", "ids", "per step", "ids", few=1, many=1), [trial], TURNS)
     assert next(calls) == TURNS.rounds
     assert not section.promises
 
