@@ -1,5 +1,5 @@
-"""A net for rows that come in the order of time: a weight per id, and a small net over the vectors of ids and the
-numbers. The config lists the columns and says what is predicted:
+"""The net for streams of `samovar.nets`, for rows that come in the order of time. The config lists the columns and says
+what is predicted:
 
     yes_or_no   0 or 1
     number      any number
@@ -15,42 +15,34 @@ from torch import nn
 from torch.nn import functional
 
 import samovar
-from samovar.embeddings import HashAdagrad
+from samovar.nets import StreamModel, stream_learner
 
 Function = Callable[..., Any]
 
 
-class StreamNet(samovar.BaseEmbeddingModel):
+class StreamNet(StreamModel):
+    """`StreamModel` with what it leaves to others: logarithms, columns of two numbers, a usual target to start at."""
+
     def __init__(self, params: samovar.Params) -> None:
-        dim, hidden = params.get("dim", 8), params.get("hidden", 128)
-        self.ids, self.numbers, self.pairs = list(params.ids), list(params.numbers), list(params.get("pairs", []))
-        super().__init__(dict.fromkeys(self.ids, dim), init_scale=0.01)
-        self.dim = dim
+        self.singles, self.pairs = list(params.numbers), list(params.get("pairs", []))
+        parts = [f"{name} {place}" for name in self.pairs for place in (0, 1)]
+        super().__init__(list(params.ids), [*self.singles, *parts])
         self.takes_logarithms = params.predicts == "amount"
-        width = len(self.ids) * dim + len(self.numbers) + 2 * len(self.pairs)
-        self.net = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         self.start = nn.Parameter(torch.tensor(float(params.get("start", 0.0))))
 
     def get_required_features_list(self) -> list[str]:
-        return [*self.ids, *self.numbers, *self.pairs]
+        return [*self.ids, *self.singles, *self.pairs]
 
     def forward(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        numbers = torch.stack([inputs[name] for name in self.numbers], 1)
+        parts = {f"{name} {place}": inputs[name][:, place] for name in self.pairs for place in (0, 1)}
+        singles = {name: inputs[name] for name in self.singles}
         if self.takes_logarithms:
-            numbers = numbers.log1p()
-        vectors = self.embed(inputs)
-        joined = torch.cat([*(vectors[name] for name in self.ids), numbers, *(inputs[name] for name in self.pairs)], 1)
-        wide = joined[:, : len(self.ids) * self.dim : self.dim].sum(1)  # the first number of each id
-        deep: torch.Tensor = self.net(joined)
-        return deep.squeeze(1) + wide + self.start
+            singles = {name: value.log1p() for name, value in singles.items()}
+        return super().forward({**inputs, **singles, **parts}) + self.start
 
 
 def build(params: samovar.Params) -> samovar.Learner:
     model = StreamNet(params)
-    optimizers = {
-        "emb": HashAdagrad(model.hash_embeddings(), lr=params.get("emb_lr", 0.1)),
-        "net": torch.optim.Adam(model.dense_parameters(), lr=params.get("net_lr", 0.001)),
-    }
     losses: dict[str, tuple[Function, Function]] = {
         "yes_or_no": (functional.binary_cross_entropy_with_logits, torch.sigmoid),
         "number": (functional.mse_loss, nn.Identity()),
@@ -64,6 +56,7 @@ def build(params: samovar.Params) -> samovar.Learner:
         return found
 
     metrics = {"rmse_of_logarithms": rmse_of_logarithms} if params.predicts == "amount" else {}
+    optimizers = stream_learner(model, target="any").optimizers  # its loss is for yes or no
     return samovar.Learner(model, optimizers, loss_of, predict, metrics=metrics)
 
 

@@ -24,6 +24,7 @@ ROOMS = (
     "sweep",
     "tables",
     "training",
+    "ui",
 )
 SINGLE = {
     "samovar.losses": ["bpr", "group_offsets", "lambdarank", "softmax"],
