@@ -27,8 +27,9 @@ from samovar.errors import BadInput, Conflict, SamovarError, StoreError
 from samovar.hours import DAY_SECONDS, Period
 from samovar.results import OpenResult, ResultDirectory, ResultPlan, begin
 from samovar.results import Source as LineageSource
-from samovar.results.directory import CONFIG, ENVIRONMENT, STATUS
+from samovar.results.directory import CONFIG, ENVIRONMENT
 from samovar.results.lineage import LINEAGE, is_in_memory
+from samovar.results.status import STATUS
 from samovar.store import Fence, Store, open_store, place_of, take_lease
 from samovar.tables.cell import Compression
 from samovar.tables.manifest import (

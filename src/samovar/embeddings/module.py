@@ -5,21 +5,22 @@ native/ does it. Knows no tables on disk and no runs.
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
-from torch.autograd.function import once_differentiable
 
 from samovar.config.values import suggest
 from samovar.embeddings.columns import join_columns
+from samovar.embeddings.gradients import PendingGradients
 from samovar.embeddings.reference import make_weights, seed_of_table
 from samovar.embeddings.state import load_tables, tables_state
 from samovar.embeddings.vectors import as_ids, check_unique, check_vectors
 from samovar.errors import BadInput, UnknownColumn
-from samovar.native.embedding import Embedding, Gradient, Inputs, Lookup, RowStep
+from samovar.native.embedding import Embedding, Inputs, Lookup, RowStep
 from samovar.results import StreamedState
 from samovar.tables import Bag
 
@@ -111,9 +112,7 @@ class HashEmbedding(nn.Module):
         self._tables: dict[str, int] = {}
         self._dims: dict[str, int] = {}
         self._optimizer: tuple[str, int | None] | None = None  # kind, ttl
-        self._pending: list[tuple[int, Gradient]] = []
-        self._slice_weights: list[float] = []
-        self._num_lookups = 0
+        self._gradients = PendingGradients()
         self._frozen: set[int] = set()
         shared = dict(tables or {})
         _check_names("tables", shared, features)
@@ -181,7 +180,8 @@ class HashEmbedding(nn.Module):
         """For each feature in `inputs`, a tensor of shape `data_len.shape + (dim,)`."""
         given = self._read(inputs)
         if self.training and torch.is_grad_enabled():
-            return dict(zip(given.names, _Pool.apply(self.anchor, self, given), strict=True))  # type: ignore[no-untyped-call]  # torch's
+            pooled = self._gradients.pool(self.anchor, given.lens, partial(self._look_up, given, is_training=True))
+            return dict(zip(given.names, pooled, strict=True))
         outputs, _ = self._look_up(given, is_training=False)
         return dict(zip(given.names, outputs, strict=True))
 
@@ -206,8 +206,8 @@ class HashEmbedding(nn.Module):
             )
         tail = join_columns(real, shape)
         if self.training and torch.is_grad_enabled():
-            output: torch.Tensor = _PoolColumns.apply(self.anchor, self, given, shape, tail)  # type: ignore[no-untyped-call]  # torch's
-            return output
+            look_up = partial(self._look_up_columns, given, shape, tail, is_training=True)
+            return self._gradients.pool_columns(self.anchor, given.lens, look_up)
         return self._look_up_columns(given, shape, tail, is_training=False)[0]
 
     def prefetch(self, inputs: Mapping[str, Bag]) -> None:
@@ -358,7 +358,7 @@ class HashEmbedding(nn.Module):
         Args:
             weight: What the loss of the slice is multiplied by.
         """
-        self._slice_weights.append(weight)
+        self._gradients.begin_slice(weight)
 
     def apply_gradients(self, step: RowStep, *, is_mean: bool = False) -> None:
         """One optimizer step on all rows that got a gradient since the last step. The gradient of a mean loss is
@@ -368,15 +368,11 @@ class HashEmbedding(nn.Module):
             step: The update of one row, with its rates.
             is_mean: Whether the loss is a mean over examples.
         """
-        pending, total_weight = self._pending, sum(self._slice_weights) or 1.0
-        self._pending, self._slice_weights = [], []
-        if not pending:
+        gradients, scale = self._gradients.take(is_mean=is_mean)
+        if not gradients:
             return
-        pending.sort(key=lambda entry: entry[0])  # sums are in the order of the lookups, not of the backward passes
-        gradients = [gradient for _, gradient in pending]
-        step = replace(step, scale=(_count_examples(gradients) if is_mean else 1) / total_weight)
         try:
-            self._core.update(gradients, step)
+            self._core.update(gradients, replace(step, scale=scale))
         except RuntimeError as error:
             raise BadInput(
                 f"HashEmbedding: {error}. Sweep and load only after step(), and step only the newest optimizer"
@@ -384,8 +380,7 @@ class HashEmbedding(nn.Module):
 
     def drop_gradients(self) -> None:
         """Forget what the last backward passes left."""
-        self._pending.clear()
-        self._slice_weights.clear()
+        self._gradients.drop()
 
     # For nn.Module.state_dict().
 
@@ -466,66 +461,6 @@ class HashEmbedding(nn.Module):
 def _floats(*shape: int, pinned: bool = False) -> torch.Tensor:
     """A tensor for C++ to write, whatever torch's default dtype and device are."""
     return torch.empty(*shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
-
-
-class _Pool(torch.autograd.Function):
-    """A training lookup. Its backward pass only notes the gradients; the optimizer's step sums and applies them."""
-
-    @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, embedding: HashEmbedding, given: Inputs) -> tuple[torch.Tensor, ...]:
-        outputs, ctx.lookup = embedding._look_up(given, is_training=True)
-        _remember(ctx, embedding, given)
-        return tuple(outputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[None, None, None]:
-        if any(gradient is not None for gradient in gradients):
-            _note(ctx, gradients)
-        return None, None, None
-
-
-class _PoolColumns(torch.autograd.Function):
-    """Like `_Pool`, with one output for all features."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        anchor: torch.Tensor,
-        embedding: HashEmbedding,
-        given: Inputs,
-        shape: tuple[int, ...],
-        tail: torch.Tensor | None,
-    ) -> torch.Tensor:
-        output, ctx.lookup = embedding._look_up_columns(given, shape, tail, is_training=True)
-        _remember(ctx, embedding, given)
-        return output
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None, None, None, None]:
-        if gradient is not None:
-            _note(ctx, [gradient])
-        return None, None, None, None, None
-
-
-def _remember(ctx: Any, embedding: HashEmbedding, given: Inputs) -> None:
-    ctx.embedding, ctx.number = embedding, embedding._num_lookups
-    ctx.num_examples = max(map(len, given.lens), default=1)
-    ctx.slice = max(len(embedding._slice_weights) - 1, 0)
-    embedding._num_lookups += 1
-    ctx.set_materialize_grads(False)
-
-
-def _note(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> None:
-    ctx.embedding._pending.append((ctx.number, Gradient(ctx.lookup, gradients, ctx.num_examples, ctx.slice)))
-
-
-def _count_examples(gradients: Iterable[Gradient]) -> int:
-    largest: dict[int, int] = {}
-    for gradient in gradients:
-        largest[gradient.slice] = max(largest.get(gradient.slice, 0), gradient.num_examples)
-    return sum(largest.values())
 
 
 def _is_mean(feature: str, pooling: str) -> bool:

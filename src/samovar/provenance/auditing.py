@@ -10,10 +10,11 @@ from samovar.errors import CorruptData, SamovarError
 from samovar.provenance.reasons import explain, find_raw_changes
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.checked import FileRecord, check_file
-from samovar.results.directory import CONFIG, EXTERNAL, INVENTORY, STATUS
+from samovar.results.directory import CONFIG, EXTERNAL, INVENTORY
 from samovar.results.inventory import SEALED_LISTS
 from samovar.results.lineage import LINEAGE
 from samovar.results.snapshot import SNAPSHOTS
+from samovar.results.status import STATUS
 from samovar.tables.manifest import TABLE_ROOTS, table_inventory
 
 _NOT_LISTED = (INVENTORY, STATUS)  # the directory's attributes prove the first, and the second changes

@@ -27,7 +27,7 @@ from samovar.errors import QueueUnavailable, SamovarError, Stopped
 from samovar.queue.jobs import LEASE_SECONDS, Job, Outcome, Queue
 from samovar.queue.task import Command, is_made, make_command
 from samovar.results import ResultDirectory
-from samovar.results.directory import Status
+from samovar.results.status import Status
 from samovar.signals import StopRequest
 from samovar.store import lease_state, open_store
 

@@ -6,23 +6,21 @@
     snapshot/  evaluation/  logs/  model/  best/  files/  inventory.json  external_stuff/
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from samovar.config import Ledger, flatten
 from samovar.config.document import decode_config
 from samovar.config.identity import STAGE
 from samovar.config.places import PathLike, Place, Url, suggest_path
-from samovar.config.records import Count, Moment, check_record, read_object, read_record
-from samovar.errors import CorruptData, NotAResult, NotFound, SamovarError
+from samovar.config.records import Count, check_record, read_object
+from samovar.errors import NotAResult, SamovarError
 from samovar.notebook import html_table
 from samovar.results.artifacts import BEST
 from samovar.results.checked import FileRecord
@@ -30,14 +28,14 @@ from samovar.results.inventory import FileList, read_list
 from samovar.results.lineage import Lineage, Source, content_of, is_in_memory, result_id
 from samovar.results.snapshot import Snapshot, committed_snapshots, read_snapshot
 from samovar.results.state import TREE_FILE, read_state
-from samovar.store import Holder, LeaseState, Store, lease_state, open_store, place_of, read_small, write_file
+from samovar.results.status import State, Status
+from samovar.store import Holder, LeaseState, Store, lease_state, open_store, place_of, read_small
 
 CONFIG = "model_config.json"
 SCRIPT = "script.py"
 ALL_FILES = "all_files"
 ENVIRONMENT = "environment.json"
 INVENTORY = "inventory.json"
-STATUS = "status.json"
 PARAMS = "params.json"
 SIGNATURE = "signature.json"
 START = "start.json"
@@ -51,68 +49,9 @@ _MAX_CHAIN = 200  # deeper, neither a terminal nor nested JSON can show it
 
 Epoch = Literal["last", "best"]
 """Which state of a model: as it ended, or after its best evaluation."""
-State = Literal["created", "running", "stopped", "failed", "finished"]
-
-
-def _check_failure(error: dict[str, str]) -> dict[str, str]:
-    if not {"type", "message"} <= error.keys():
-        raise ValueError("an error has a type and a message")
-    return error
 
 
 VersionEpochs = Annotated[list[Count], Field(min_length=1)]
-Failure = Annotated[dict[str, str], AfterValidator(_check_failure)]
-
-
-@dataclass(frozen=True)
-class Status:
-    """`status.json`: what the last process of a directory said about itself.
-
-    It is written on every change and with each heartbeat, and may be stale: only the lease knows whether the process
-    is alive.
-
-    Example:
-        >>> open_directory("stages/total").status.state
-        'finished'
-    """
-
-    state: State
-    """created: nothing done yet; running; stopped: on request, resumable; failed: by an error, resumable; finished."""
-    kind: str
-    """What the directory contains: model, table, or the name of a stage."""
-    holder: Holder | None = None
-    """The process that works here, or worked here last."""
-    heartbeat: Moment | None = None
-    """When this was written, UTC."""
-    position: Any = None
-    """The position of the newest snapshot, as the stage counts it."""
-    error: Failure | None = None
-    """`type` and `message` of the error that made it fail."""
-    format: int = 1
-    """Of the file."""
-
-    def write(self, store: Store) -> None:
-        """Write the file, with the current time as the heartbeat.
-
-        Args:
-            store: The directory.
-        """
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        write_file(store, STATUS, json.dumps(asdict(replace(self, heartbeat=now)), indent=2).encode() + b"\n")
-
-    @classmethod
-    def read(cls, store: Store) -> Self | None:
-        """Read the file; None if there is none yet.
-
-        Args:
-            store: The directory.
-        """
-        try:
-            return read_record(cls, read_small(store, STATUS), f"{store.name}/{STATUS}")
-        except NotFound:
-            return None
-        except CorruptData as error:
-            raise CorruptData(f"{error}, or remove this file: the next start writes it again") from None
 
 
 LinkState = Literal["good", "live", "missing", "unfinished", "changed", "unreadable", "circle", "raw files", "not kept"]

@@ -13,16 +13,15 @@ attribute `finished` (finish).
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, Self
 
-from samovar.config import compare, dump_config
+from samovar.config import dump_config
 from samovar.errors import Conflict, CorruptData, LeaseLost, SamovarError, Stopped
 from samovar.results.artifacts import BEST, ROOTS, Artifacts
 from samovar.results.checked import CheckedWriter, FileRecord, write_checked
-from samovar.results.code import diff_code, find_changed_files
 from samovar.results.directory import (
     ALL_FILES,
     CONFIG,
@@ -33,16 +32,14 @@ from samovar.results.directory import (
     SCRIPT,
     SIGNATURE,
     START,
-    STATUS,
     ResultDirectory,
-    State,
-    Status,
 )
 from samovar.results.environment import capture_environment, changed_environment
 from samovar.results.inventory import FileList
-from samovar.results.lineage import LINEAGE, digest
+from samovar.results.lineage import LINEAGE
 from samovar.results.partial import COPY, refuse_foreign, refuse_partial
 from samovar.results.plan import ResultPlan
+from samovar.results.resuming import archive_name, check_config, describe_new_code, settle_code
 from samovar.results.snapshot import ATTRIBUTE as SNAPSHOTS_ATTRIBUTE
 from samovar.results.snapshot import (
     SNAPSHOTS,
@@ -54,6 +51,7 @@ from samovar.results.snapshot import (
     write_snapshot,
 )
 from samovar.results.state import write_state
+from samovar.results.status import STATUS, State, Status
 from samovar.store import Lease, take_lease, write_file
 from samovar.store.lease import HEARTBEAT_SECONDS
 
@@ -291,7 +289,7 @@ class OpenResult:
     def _origin_records(self) -> dict[str, FileRecord]:
         """The records of what the result is made from: config, code, environment, ledger."""
         changes = range(1, len(self.directory.code_changes) + 1)
-        scripts = [SCRIPT, *(_archive_name(SCRIPT, number) for number in changes)]
+        scripts = [SCRIPT, *(archive_name(SCRIPT, number) for number in changes)]
         folders = [ALL_FILES, *(f"{ALL_FILES}.{number}" for number in changes)]
         names = [CONFIG, ENVIRONMENT, LINEAGE, PARAMS, SIGNATURE, START, *scripts, *folders]
         paths = [entry.path for name in names for entry in self._store.list(name)]
@@ -316,8 +314,8 @@ class OpenResult:
             self._create()
             self._update_status("created")
         else:
-            self.notes += _check_config(self.directory, self._plan)
-            self._check_script(accept_script)
+            self.notes += check_config(self.directory, self._plan)
+            self.notes += settle_code(self.directory, self._plan, self._require_lease(), accept_script=accept_script)
             changes = changed_environment(self.directory.environment, capture_environment())
             self.notes += [f"changed since this run started, so results may differ: {change}" for change in changes]
         remove_uncommitted(self._store, committed_snapshots(self._store))
@@ -329,44 +327,6 @@ class OpenResult:
         write_file(self._store, ENVIRONMENT, environment.encode() + b"\n")
         write_file(self._store, LINEAGE, self._plan.lineage.to_bytes())
         self._store.create_if_absent(CONFIG, dump_config(self._plan.config).encode())
-
-    def _check_script(self, accept_script: bool) -> None:
-        old, new = dict(self.directory.code), dict(self._plan.lineage.code)
-        changed = find_changed_files(self.directory, self._plan.code_files)
-        if changed and not accept_script:
-            difference = diff_code(self.directory, self._plan.code_files)
-            raise Conflict(
-                f"{self.directory.name}: {', '.join(changed)} changed since this run started. Restore the old code, "
-                f"use a new directory, or accept the new code with --accept-script (in Python accept_script=True)"
-                f"{difference}"
-            )
-        if changed:
-            self._accept_script(old, new, changed)
-        for name, data in self._plan.code_files.items():  # a kill between the commit and here leaves the old code
-            if self._store.size(name) is None or digest(self._store.read(name)) != new[name]:
-                write_file(self._store, name, data)
-        for entry in self._store.list(ALL_FILES):  # files that the code no longer imports
-            if entry.path not in new and "__pycache__" not in entry.path:
-                self._store.remove(entry.path)
-
-    def _accept_script(self, old: dict[str, str], new: dict[str, str], changed: list[str]) -> None:
-        changes = [asdict(change) for change in self.directory.code_changes]
-        number = len(changes) + 1
-        for name in changed:
-            if name in old:
-                write_file(self._store, _archive_name(name, number), self._store.read(name))
-        position = self._newest_position()
-        changes.append({"number": number, "files": changed, "position": position})
-        self._require_lease().commit(code=new, script_changes=changes)
-        when = "before the first snapshot" if position is None else f"at position {position}"
-        self.notes.append(f"the code changed {when}: {', '.join(changed)}; the old code is kept")
-
-    def _newest_position(self) -> Any:
-        """The position of the newest good snapshot; None before the first."""
-        for name in committed_snapshots(self._store):
-            with suppress(SamovarError):
-                return read_snapshot(self._store, name).position
-        return None
 
     def start(self, heartbeat_seconds: float | None) -> None:
         """Mark the directory as running, and keep its heartbeat going.
@@ -493,23 +453,13 @@ def begin(
 
 def _finished(directory: ResultDirectory, plan: ResultPlan) -> OpenResult:
     result = OpenResult(directory, plan, None)
-    result.notes = [*_describe_new_code(directory, plan), *_check_config(directory, plan)]
+    result.notes = [*describe_new_code(directory, plan), *check_config(directory, plan)]
     if _was_killed_after_finish(directory):
         with take_lease(directory.store) as lease:
             directory.store.sweep()
             _clean_after_finish(directory, directory.inventory())
             Status("finished", plan.kind, lease.holder, position=directory.finish.position).write(directory.store)
     return result
-
-
-def _describe_new_code(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
-    """A note, if the code is not what made the finished result."""
-    changes = diff_code(directory, plan.code_files) if plan.code_files else ""
-    return (
-        [f"the code has changed since this result was made, and the result is not made again{changes}"]
-        if changes
-        else []
-    )
 
 
 def _was_killed_after_finish(directory: ResultDirectory) -> bool:
@@ -529,24 +479,3 @@ def _clean_after_finish(directory: ResultDirectory, inventory: Mapping[str, File
     for folder in sorted({entry.path.rpartition("/")[0] for entry in directory.store.list("logs")} - {"logs"}):
         if not any(path.startswith(f"{folder}/") for path in inventory):
             directory.store.remove_tree(folder)
-
-
-def _check_config(directory: ResultDirectory, plan: ResultPlan) -> list[str]:
-    old, new = directory.lineage, plan.lineage
-    if old.kind != new.kind:
-        raise Conflict(f"{directory.name} is {directory.describe_kind()}. Use another directory")
-    found = compare(directory.config, plan.config, old.inputs, new.inputs, new.kind)
-    if found.conflicts.rows:
-        is_bare = not (directory.is_finished or directory.is_live or committed_snapshots(directory.store))
-        raise Conflict(
-            f"{directory.name} belongs to another config. The difference:\n"
-            f"{found.conflicts.to_csv()}Use another directory, or the config that it was made with"
-            f"{', or remove the directory: it has no snapshot' if is_bare else ''}"
-        )
-    return [f"{key} changed since this run started: {old} → {new}" for key, (old, new) in found.allowed.rows.items()]
-
-
-def _archive_name(name: str, number: int) -> str:
-    if name == SCRIPT:
-        return f"script.{number}.py"
-    return name.replace(f"{ALL_FILES}/", f"{ALL_FILES}.{number}/", 1)

@@ -23,8 +23,9 @@ from samovar.native.files import CTIME
 from samovar.results import ResultDirectory, open_directory
 from samovar.results.artifacts import METRICS_LOG
 from samovar.results.code import name_code
-from samovar.results.directory import CONFIG, STATUS
+from samovar.results.directory import CONFIG
 from samovar.results.lineage import LINEAGE
+from samovar.results.status import STATUS
 from samovar.runs.cache import Change, read_rows, write_rows
 from samovar.runs.metrics import read_last, read_reductions, read_series
 from samovar.runs.parallel import map_many

@@ -48,6 +48,7 @@ from samovar.store.reading import (
     open_regular,
     read_attributes,
     read_range,
+    size_of_tree,
     version_name,
 )
 
@@ -306,7 +307,7 @@ class LocalStore(Store):
             return [
                 Entry(path.relative_to(self.root).as_posix(), size)
                 for path in self._abandoned()
-                if (size := _size_of_tree(path)) is not None
+                if (size := size_of_tree(path)) is not None
             ]
 
     def _abandoned(self) -> Sequence[Path]:
@@ -430,16 +431,6 @@ class _HolderFolder:
 
     path: Path
     check: Fence
-
-
-def _size_of_tree(path: Path) -> int | None:
-    """The size of a file, or of all files in a folder; None if it is gone."""
-    try:
-        if not path.is_dir() or path.is_symlink():
-            return path.lstat().st_size
-        return sum(_size_of_tree(item) or 0 for item in path.iterdir())
-    except FileNotFoundError:
-        return None
 
 
 def _gone(folder: Path) -> OSError:

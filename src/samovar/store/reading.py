@@ -33,6 +33,16 @@ def open_regular(path: Path) -> int:
     return descriptor
 
 
+def size_of_tree(path: Path) -> int | None:
+    """The size of a file, or of all files in a folder; None if it is gone."""
+    try:
+        if not path.is_dir() or path.is_symlink():
+            return path.lstat().st_size
+        return sum(size_of_tree(item) or 0 for item in path.iterdir())
+    except FileNotFoundError:
+        return None
+
+
 def read_range(descriptor: int, start: int, stop: int | None) -> bytes:
     size = os.fstat(descriptor).st_size
     end = size if stop is None else min(stop, size)

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -20,14 +20,13 @@ from samovar.hours import Period
 from samovar.notebook import html_table
 from samovar.results.directory import check_place
 from samovar.store import Store, open_store
+from samovar.tables.blocks import FileContents
 from samovar.tables.cell import CellColumns, Compression
 from samovar.tables.dataset import RecordDataset
-from samovar.tables.files import Places, TableFile
+from samovar.tables.files import TableFile
 from samovar.tables.manifest import FileEntry, HourEntry, Manifest, list_versions, read_manifests
 from samovar.tables.reader import (
     DEFAULT_CACHE_BYTES,
-    MINIBATCHES_PER_BLOCK,
-    REMOTE_BLOCK_BYTES,
     Block,
     BlockReader,
     ReaderState,
@@ -37,7 +36,7 @@ from samovar.tables.reader import (
     TableReader,
 )
 from samovar.tables.schema import TableSchema
-from samovar.tables.writer import MINIBATCHES_PER_GROUP, NO_HOUR
+from samovar.tables.writer import NO_HOUR
 
 
 class Table(RecordDataset):
@@ -400,7 +399,7 @@ class Table(RecordDataset):
                 starts.append(count)
                 files.append((manifest, self._file(manifest, entry)))
                 count += entry.num_minibatches
-        opened: dict[int, _FileContents] = {}
+        opened: dict[int, FileContents] = {}
         for minibatch in minibatches:
             if not 0 <= minibatch < count:
                 raise self._no_minibatch(minibatch)
@@ -423,7 +422,7 @@ class Table(RecordDataset):
             self._checked[key] = stamp, checked
         return checked
 
-    def _contents(self, manifest: Manifest, file: TableFile, first: int, numbers: list[int]) -> "_FileContents":
+    def _contents(self, manifest: Manifest, file: TableFile, first: int, numbers: list[int]) -> FileContents:
         sizes = file.cells["decoded"][:, numbers].sum(axis=1, dtype=int).tolist()
         hours = [None if hour == NO_HOUR else hour for hour in file.minibatches["hour"].tolist()]
         num_examples = np.ascontiguousarray(file.minibatches["num_examples"])
@@ -432,57 +431,7 @@ class Table(RecordDataset):
         except BadInput as error:
             raise CorruptData(f"{self.name}: the schema of version {manifest.version}: {error}") from error
         checked = self._checked_minibatches(file, numbers)
-        return _FileContents(file, columns, first, sizes, hours, num_examples, file.places(numbers), checked)
-
-
-@dataclass(frozen=True)
-class _FileContents:
-    """What is known about a file's minibatches before they are read."""
-
-    file: TableFile
-    columns: CellColumns
-    first: int
-    """Number of its first minibatch in the table."""
-    sizes: list[int]
-    hours: list[int | None]
-    num_examples: NDArray[np.uint64]
-    places: Places
-    checked: NDArray[np.bool_]
-
-    def blocks(self, first: int, last: int, max_bytes: int) -> Iterator[Block]:
-        """Neighbours in one block; a block of more than one minibatch takes at most a quarter of the cache. Over a
-        network it is some whole groups, in which the wanted cells of a column are neighbours."""
-        limit = max_bytes // 4
-        while first < last:
-            stop = (
-                min(first + MINIBATCHES_PER_BLOCK, last)
-                if self.file.can_map
-                else self._end_of_groups(first, last, limit)
-            )
-            count, size = 1, self.sizes[first]
-            while first + count < stop and size + self.sizes[first + count] <= limit:
-                size += self.sizes[first + count]
-                count += 1
-            yield self.block(first, count)
-            first += count
-
-    def _end_of_groups(self, first: int, last: int, limit: int) -> int:
-        """After as many whole groups as are worth a request, at least one."""
-        stop, size = first, 0
-        while stop < last:
-            end = min(last, (stop // MINIBATCHES_PER_GROUP + 1) * MINIBATCHES_PER_GROUP)
-            size += sum(self.sizes[stop:end])
-            if stop > first and size > min(limit, REMOTE_BLOCK_BYTES):
-                break
-            stop = end
-        return stop
-
-    def block(self, first: int, count: int) -> Block:
-        span = slice(first, first + count)
-        return Block(
-            self.file, self.columns, self.places[span], self.first + first, self.hours[span], self.num_examples[span],
-            self.sizes[span], self.checked[span],
-        )  # fmt: skip
+        return FileContents(file, columns, first, sizes, hours, num_examples, file.places(numbers), checked)
 
 
 def open_table(place: PathLike | Store, version: int | None = None) -> Table:
