@@ -268,9 +268,15 @@ def _choose_hours(config: OnlineConfig, train: DataSource, evaluations: Sequence
             'Set "follow": true to wait for later hours'
         )
     empty = [hour for hour in train.period.starts(start, stop) if hour not in train.hours]
-    have_none = f"{train.period.plural} have no rows, the first is"
-    notes = [f"{train.name}: {len(empty)} {have_none} {show(empty[0])}"] if empty else []
-    return TrainingData(config, train, evaluations, start, stop, notes)
+    return TrainingData(config, train, evaluations, start, stop, _describe_gaps(train, empty))
+
+
+def _describe_gaps(train: DataSource, empty: Sequence[int]) -> list[str]:
+    if not empty:
+        return []
+    first = train.period.show(empty[0])
+    others = "" if len(empty) == 1 else f", and {len(empty) - 1} more"
+    return [f"{train.name}: no rows for {first}{others} within the time to train on"]
 
 
 def _hour_span(source: DataSource) -> tuple[int, int]:

@@ -43,6 +43,8 @@ class TestCompressedCsvFormat(FormatContract):
         (["1", "2.5", "nan"], "double", [1.0, 2.5, float("nan")]),
         (["true", "False", ""], "bool", [True, False, None]),
         (["1", "true"], "string", ["1", "true"]),
+        (["1", "NA", "nil", "?"], "int64", [1, None, None, None]),
+        (["-", ".", r"\N", "-2.5"], "double", [None, None, None, -2.5]),
         (["2021-01-01", "NA"], "string", ["2021-01-01", "NA"]),
         (["1", "x"], "string", ["1", "x"]),
         (["", ""], "null", [None, None]),

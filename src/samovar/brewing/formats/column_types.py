@@ -32,7 +32,10 @@ _TYPES: dict[Leaf, pa.DataType] = {
 }
 TRUE_WORDS = ("true", "True", "TRUE")
 FALSE_WORDS = ("false", "False", "FALSE")
-MISSING_WORDS = ("NA", "N/A", "n/a", "null", "NULL", "None")
+MISSING_WORDS = (
+    *("NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "nil", "none", "None"),
+    *("?", "-", ".", r"\N"),  # of UCI, spreadsheets, SAS, MySQL
+)
 """Missing values in a column of numbers; in a column of texts they are words like any other."""
 _NUMBERS = ("uint63", "int64", "uint64", "double")
 _HAS_WORDS = {b"samovar": b"missing words"}
