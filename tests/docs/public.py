@@ -34,7 +34,6 @@ SINGLE = {
         "Exponential",
         "LambdaEpoch",
         "Warmup",
-        "Warmup",
         "LossStop",
         "Schedule",
         "Switch",

@@ -102,14 +102,7 @@ def make_world(folder: Path) -> None:
     (folder / "stages").mkdir()
     make_chain(folder / "stages")
     write_stage(folder, "count", COUNT, {})
-    experiment = {
-        "base": {"count": 1},
-        "kind": "run",
-        "script": "count.py",
-        "grid": {"count": [1, 2]},
-        "metrics": ["loss"],
-    }
-    Path("counts.json").write_text(json.dumps(experiment))
+    Path("counts.json").write_text(json.dumps(EXPERIMENT))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
