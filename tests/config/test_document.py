@@ -71,8 +71,9 @@ def test_a_config_is_read_from_its_file(tmp_path: Path) -> None:
 
 def test_a_file_of_rows_is_recognized_by_every_suffix_that_brewing_reads(tmp_path: Path) -> None:
     assert set(ROW_SUFFIXES) == FORMATS.keys() - {".json"}
-    (tmp_path / "rows.pq").touch()
-    assert "holds rows; expected a JSON config" in message(tmp_path / "rows.pq")
+    for name in ("rows.pq", "rows.csv.gz"):
+        (tmp_path / name).touch()
+        assert "holds rows; expected a JSON config" in message(tmp_path / name)
 
 
 def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:

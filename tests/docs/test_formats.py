@@ -13,6 +13,7 @@ from tests.docs.readers import result_directory, snapshot, tensor_table
 
 import samovar
 from samovar.brewing.brew import load_recipe, make_table
+from samovar.config.identity import FREE_KEYS
 from samovar.results import ResultDirectory, ResultPlan, Source, begin
 from samovar.store import LocalStore
 
@@ -213,3 +214,10 @@ def assert_same_state(left: Any, right: Any) -> None:
         np.testing.assert_array_equal(np.asarray(left), np.asarray(right), strict=True)
     else:
         assert left == right
+
+
+def test_every_key_that_cannot_change_a_result_is_in_the_page() -> None:
+    named = {*result_directory.FREE, *(f"*.{key}" for key in result_directory.FREE_ANYWHERE), "cloned_from"}
+    assert named == set(FREE_KEYS)
+    page = Path(__file__).parents[2].joinpath("docs/result_directory.md").read_text()
+    assert [key for key in FREE_KEYS if f"`{key.removeprefix('*.')}`" not in page] == []

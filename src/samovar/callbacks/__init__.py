@@ -2,7 +2,7 @@
 
 The interface is `samovar.Callback`; each class here is one, except what others take: `Countdown`, `RateFactor`,
 `EvaluationJob`, `Every` and `WatchedMetric`. `samovar train` calls them at a URI's end in this order: ttl, evaluation,
-the user's, logs, progress, schedules, stop rules, snapshot.
+user callbacks, logs, progress, schedules, stop rules, best epoch, snapshot, publication.
 """
 
 from samovar.callbacks.best_nets import BestNets

@@ -8,7 +8,7 @@ from samovar.scoring.publication import ATTRIBUTE, Publishable, Segment, read_ch
 
 
 class Publisher(Callback):
-    """Writes a base or a delta at each URI's end, and commits it under the lease. Make it the last callback.
+    """Writes a base or a delta at each URI's end, and commits it under the lease. Put it after the snapshotter.
 
     A run that was killed trains some hours again, to the same bytes: those that are published are not published again.
 

@@ -13,8 +13,8 @@ DEFAULT_SECONDS = 600.0
 class Snapshotter(Callback):
     """Saves a snapshot at the end of a URI if enough time has passed, and whenever the run stops or ends early.
 
-    Make it the last callback: a snapshot must include what all others did at this URI's end. How often it saves does
-    not change the result.
+    Put it after all callbacks whose state it saves; only a publication may follow. How often it saves does not change
+    the result.
 
     Args:
         result: The open result directory.

@@ -176,7 +176,7 @@ class Best:
 class BestEpoch(Callback):
     """Keeps the state and the predictions of the best evaluation, and the predictions of the last.
 
-    Make it the last callback before the snapshotter, so that the state includes what all others did.
+    Put it right before the snapshotter, so that the state includes what all others did.
 
     Args:
         result: The open result directory.

@@ -31,7 +31,8 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
         'models/click'
     """
     file = as_path(path, "the config")
-    if file.suffix.lower() in ROW_SUFFIXES and file.is_file():
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if any(suffix in ROW_SUFFIXES for suffix in suffixes[-2:]) and file.is_file():  # the last may be of a compression
         hint = f"`samovar recipe {file}` drafts a recipe to brew it"
         raise ConfigError(f"{file} holds rows; expected a JSON config. {hint}")
     try:

@@ -131,7 +131,7 @@ class Artifacts:
             self._dropped.append(path)
 
     def remove_dropped(self) -> None:
-        """Called after a commit: remove the files that none of the two newest snapshots lists."""
+        """Called after a commit: remove the files that neither of the two newest snapshots lists."""
         for path in self._unlisted:
             if path not in self.files.files:
                 self._store.remove(path)

@@ -25,7 +25,7 @@ Inventory = Mapping[str, FileRecord]
 SEALED_LISTS = "snapshot/artifacts"
 SealedPath = Annotated[str, Field(pattern=rf"^{SEALED_LISTS}/[0-9]{{6,15}}\.e[0-9]{{1,15}}\.json$")]
 MAX_RECENT = 1000
-_MAX_LIST_BYTES = 512 << 20  # of some four million files
+_MAX_LIST_BYTES = 512 << 20  # about four million files
 _NUM_THREADS = 8
 
 

@@ -57,7 +57,8 @@ from samovar.store.lease import HEARTBEAT_SECONDS
 
 
 class OpenResult:
-    """A directory between `begin` and the end of its `with` block. Call `restore` before writing anything.
+    """A directory between `begin` and the end of its `with` block. Call `restore` before writing logs, part files or
+    snapshots.
 
     Args:
         directory: Where to write.
@@ -307,7 +308,7 @@ class OpenResult:
         """Create the directory, or check that it belongs to this plan.
 
         Args:
-            accept_script: Whether another script than that of the directory is taken.
+            accept_script: Whether to accept a script that differs from the directory's.
         """
         self._store.sweep()
         if not self.directory.is_created:

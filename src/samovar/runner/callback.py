@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Code that runs at the start and end of a URI, and after each minibatch: logs, evaluation, snapshots, stop rules.
+    """Code that runs at the start and end of a run and of its URIs, and after each minibatch: logs, evaluation,
+    snapshots, stop rules.
 
     Subclass it and override the methods you need. A run calls its callbacks in their order:
 
@@ -84,8 +85,9 @@ class Callback:
     def on_batch_end(self, run: "Run") -> None:
         """Called after each minibatch, with its `run.loss` and `run.record`. Observe only: change nothing here.
 
-        Gradients can be read only here, after clipping. With `step_minibatches` they are None until a step is complete,
-        and those of a last step with fewer minibatches are never seen.
+        Only here can gradients be read, already clipped, and only those of dense parameters: hash tables expose none.
+        With `step_minibatches` they are None except after the minibatch that completes a step, and those of an
+        incomplete last step are never visible.
 
         Args:
             run: The live state of the loop.

@@ -207,7 +207,7 @@ class Store(ABC):
         """Start the growing end of a log. An earlier one of that name is dropped.
 
         Args:
-            name: A name without slashes.
+            name: Its path below the folder of tails, such as `metrics.jsonl`.
         """
 
     @abstractmethod

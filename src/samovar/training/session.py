@@ -287,8 +287,8 @@ class _Session:
     def _make_callbacks(
         self, stack: ExitStack, plan: LoopPlan, snapshotter: Snapshotter, signals: Signals
     ) -> list[Callback]:
-        """In the order of a URI's end: ttl, evaluation, the user's, logs, progress, schedules, stop rules, snapshot,
-        publication."""
+        """In the order of a URI's end: ttl, evaluation, user callbacks, logs, progress, schedules, stop rules,
+        best epoch, snapshot, publication."""
         config = self.data.config
         progress: list[Callback] = []
         if config.progress and self.console is not None:

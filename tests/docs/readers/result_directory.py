@@ -47,8 +47,8 @@ class Directory:
         return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
 
 
-FREE = ("model_dir", "model_yt_dir", "out", "progress", "follow", "train_data.follow", "snapshotter.frequency",
-        "ttl_filter.frequency")  # fmt: skip
+FREE = ("model_dir", "model_yt_dir", "out", "engine", "progress", "publish", "follow", "train_data.follow",
+        "train_data.allow_targets_as_features", "snapshotter.frequency", "ttl_filter.frequency")  # fmt: skip
 FREE_ANYWHERE = ("num_downloaders", "num_parsers", "max_cache_size", "max_memory", "memory_limit")
 FREE_WHEN_EMPTY = ("snapshotter", "ttl_filter", "train_data")
 

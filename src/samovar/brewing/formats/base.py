@@ -1,9 +1,11 @@
-"""The interface of raw file formats. A format scans one file for its columns and reads its rows; it knows no others.
+"""The interface of raw file formats. A format scans one file for its columns and reads its rows; it does not know
+the other formats.
 
-A format is one file that says all about itself: there are no sidecars (a schema, an index or a header beside it). What
-a result depends on is the fingerprint of that one file, and a file beside it could change unnoticed.
+A file must be self-describing, without sidecars (a schema, an index or a header beside it): what a result depends on is
+the fingerprint of that one file, and a file beside it could change unnoticed.
 
-To add a format, write a module with one subclass of `Format` and list its suffixes in FORMATS. A format that stores
+To add a format, write a module with one subclass of `Format`, and list its suffixes in FORMATS and in `ROW_SUFFIXES` of
+config/document.py. A format that stores
 types declares them in `ColumnTypes`; a text format lets `ColumnTypes` learn them from the values.
 """
 
@@ -93,14 +95,16 @@ class HashedFile:
 class Format(ABC):
     """How one kind of file is read. Subclass it, and test it with `samovar.testing.format.FormatContract`.
 
-    A format gets no options but the encoding. One that needs another gets it as the encoding gets there: from a key of
-    the recipe, through `find_format`. Strings may contain line breaks. Errors in `UNREADABLE` that `scan` and `read`
-    raise become one sentence for the user, with the file and `name`; raise `BadInput` for anything else that is wrong
-    with a file.
+    A format gets no options but the encoding. Another one goes the same way: `RecipeTable` (recipe.py), plan.py,
+    `find_source` (sources.py), `find_format`, which caches formats by their options. A format must preserve line breaks
+    in strings, nulls, 64-bit integers and non-ASCII text; the contract checks all four.
+
+    Errors in `UNREADABLE` that `scan` and `read` raise become one sentence for the user, with the file and `name`;
+    raise `BadInput` for anything else that is wrong with a file.
     """
 
     name: ClassVar[str]
-    """For messages: one word."""
+    """One word, used in messages."""
     is_text: ClassVar[bool] = False
     """Text files may be compressed, and have an encoding."""
 
