@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samovar.brewing.formats.base import FORMATS
-from samovar.config.document import ROW_SUFFIXES, dump_config, merge, parse_config, parse_override, read_config
+from samovar.brewing.formats.base import CODECS, FORMATS
+from samovar.config.document import (
+    COMPRESSIONS,
+    ROW_SUFFIXES,
+    dump_config,
+    merge,
+    parse_config,
+    parse_override,
+    read_config,
+)
 from samovar.config.places import resolve_path
 from samovar.errors import ConfigError
 
@@ -71,6 +79,7 @@ def test_a_config_is_read_from_its_file(tmp_path: Path) -> None:
 
 def test_a_file_of_rows_is_recognized_by_every_suffix_that_brewing_reads(tmp_path: Path) -> None:
     assert set(ROW_SUFFIXES) == FORMATS.keys() - {".json"}
+    assert set(COMPRESSIONS) == CODECS.keys()
     for name in ("rows.pq", "rows.csv.gz"):
         (tmp_path / name).touch()
         assert "holds rows; expected a JSON config" in message(tmp_path / name)

@@ -18,6 +18,7 @@ from samovar.errors import ConfigError
 
 ROW_SUFFIXES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
 """Of files that brewing reads, without JSON, which configs are written in."""
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
 
 def read_config(path: str | os.PathLike[str]) -> Tree:
@@ -31,8 +32,8 @@ def read_config(path: str | os.PathLike[str]) -> Tree:
         'models/click'
     """
     file = as_path(path, "the config")
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if any(suffix in ROW_SUFFIXES for suffix in suffixes[-2:]) and file.is_file():  # the last may be of a compression
+    inner = file.with_suffix("") if file.suffix.lower() in COMPRESSIONS else file
+    if inner.suffix.lower() in ROW_SUFFIXES and file.is_file():
         hint = f"`samovar recipe {file}` drafts a recipe to brew it"
         raise ConfigError(f"{file} holds rows; expected a JSON config. {hint}")
     try:

@@ -1,6 +1,7 @@
 """JSON lines: types across blocks, and files without lines."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,18 @@ def test_a_file_that_begins_with_null_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('null\n{"a": 1}\n')
     with pytest.raises(BadInput, match=r"row 0: expected an object such as .*, got null"):
         read_all(tmp_path / "rows.jsonl")
+
+
+@pytest.mark.parametrize("start", ["", '{"x": 1}\n', '[{"x": 1}, {"x": 2'])
+def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(tmp_path: Path, start: str) -> None:
+    """As when a crash leaves a hole in a file."""
+    (tmp_path / "rows.json").write_text(start)
+    os.truncate(tmp_path / "rows.json", 1 << 40)  # takes no room on the disk
+    with pytest.raises(BadInput, match=r"rows.json: .* is longer than 64 MiB"):
+        read_all(tmp_path / "rows.json")
+
+
+def test_blank_lines_before_the_first_row_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_format, "_BLOCK_BYTES", 16)
+    (tmp_path / "rows.json").write_text("\ufeff" + "\n " * 40 + '{"x": 1}\n')
+    assert read_all(tmp_path / "rows.json")[1] == [{"x": 1}]

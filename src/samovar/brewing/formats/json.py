@@ -16,6 +16,7 @@ from samovar.errors import BadInput
 
 _BLOCK_BYTES = 8 << 20
 _START_BYTES = 1 << 16
+_MAX_OBJECT_BYTES = 64 << 20  # memory must not depend on what a file leaves out
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
 """A string, a bracket, or a quote whose string is not closed yet."""
 
@@ -45,10 +46,10 @@ class JsonFormat(Format):
 def _blocks(path: Place, stream: pa.NativeFile) -> Iterator[pa.Buffer]:
     """Whole lines, some megabytes at a time, without blocks that are blank. The objects of an array become lines."""
     with stream:
-        start = b""
-        while not start.strip() and (piece := stream.read(_BLOCK_BYTES)):
-            start = piece.removeprefix(codecs.BOM_UTF8) if not start else start + piece
-        split = _ArraySplitter(path) if start.lstrip().startswith(b"[") else _LineSplitter()
+        start = stream.read(_BLOCK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
+        while not start and (piece := stream.read(_BLOCK_BYTES)):
+            start = piece.lstrip()
+        split = _ArraySplitter(path) if start.startswith(b"[") else _LineSplitter(path)
         piece = start
         while piece:
             block = split.feed(piece)
@@ -61,7 +62,8 @@ def _blocks(path: Place, stream: pa.NativeFile) -> Iterator[pa.Buffer]:
 
 
 class _LineSplitter:
-    def __init__(self) -> None:
+    def __init__(self, path: Place) -> None:
+        self._path = path
         self._rest = b""
 
     def feed(self, piece: bytes) -> bytes:
@@ -69,6 +71,7 @@ class _LineSplitter:
         lines, newline, tail = piece.rpartition(b"\n")
         if not newline:
             self._rest += piece
+            _check_size(self._path, len(self._rest), "a line")
             return b""
         block, self._rest = self._rest + lines + newline, tail
         return block
@@ -85,6 +88,8 @@ class _ArraySplitter:
         self._rest = b""
         self._scanned = 0
         """How much of the rest was looked at: up to here no string is open."""
+        self._done = 0
+        """Where its last token ended."""
         self._begin: int | None = None
         """Where the object begins that is not closed yet."""
         self._depth = 0
@@ -94,10 +99,12 @@ class _ArraySplitter:
     def feed(self, piece: bytes) -> bytes:
         """The objects that are whole now, one per line."""
         self._rest += piece
-        objects, done = [], self._scanned
+        _check_size(self._path, len(self._rest), f"row {self._num_objects} of the array")
+        objects, done, scanned = [], self._done, len(self._rest)
         for token in _TOKEN.finditer(self._rest, self._scanned):
             mark = token[0]
             if mark == b'"':
+                scanned = token.start()
                 break  # the rest of the string is in the next piece
             if self._depth <= 1:
                 self._refuse_between(done, token.start(), mark)
@@ -113,7 +120,7 @@ class _ArraySplitter:
                     self._begin, self._num_objects = None, self._num_objects + 1
                 self._is_closed |= self._depth == 0
         keep = done if self._begin is None else self._begin
-        self._rest, self._scanned = self._rest[keep:], done - keep
+        self._rest, self._done, self._scanned = self._rest[keep:], done - keep, scanned - keep
         self._begin = None if self._begin is None else 0
         return b"".join(each + b"\n" for each in objects)
 
@@ -138,6 +145,14 @@ class _ArraySplitter:
                 "object per line"
             )
         return b""
+
+
+def _check_size(path: Place, num_bytes: int, what: str) -> None:
+    if num_bytes > _MAX_OBJECT_BYTES:
+        raise BadInput(
+            f"{path}: {what} is longer than {_MAX_OBJECT_BYTES >> 20} MiB; expected one object per line, or an "
+            "array of objects. The file may be damaged"
+        )
 
 
 _BLANKS = bytes.maketrans(b"\r\n", b"  ")
