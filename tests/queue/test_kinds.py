@@ -89,7 +89,7 @@ def samovar(*words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("do_all", [by_calls, on_the_command_line])
+@pytest.mark.parametrize("do_all", [pytest.param(by_calls, marks=pytest.mark.long), on_the_command_line])
 def test_a_worker_runs_every_kind_and_adding_it_again_changes_nothing(
     folder: Path, do_all: Callable[[Path], None]
 ) -> None:
