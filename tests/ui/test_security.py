@@ -15,7 +15,9 @@ import pytest
 from starlette.datastructures import Headers
 from tests.ui.serving import Served, serving
 
+from samovar.errors import BadInput
 from samovar.queue import open_queue
+from samovar.ui.app import listen
 from samovar.ui.routes import ROUTES
 from samovar.ui.security import HEADERS, is_allowed_host, is_own_origin
 
@@ -297,3 +299,9 @@ def test_it_listens_on_this_machine_only(served: Served) -> None:
     for address in addresses - {"127.0.0.1", "127.0.1.1"}:
         with pytest.raises(OSError, match="refused"):
             socket.create_connection((str(address), served.port), timeout=5)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be_is_refused(port: int) -> None:
+    with pytest.raises(BadInput, match=f"--port {port}: a port is a number from 0 to 65535"):
+        listen(port)

@@ -329,11 +329,12 @@ def verify_resume(
     if as_json:
         counts = {"kills": done.num_kills, "runs": done.num_runs, "files": done.num_files}
         print_json({**counts, "differences": done.differences})
+    kills_done = count_of(done.num_kills, "kill")
     if done.differences:
         lines = "\n".join(f"  {line}" for line in done.differences)
         raise SamovarError(
-            f"verify-resume: the results differ after {done.num_kills} kills. Look for state that no snapshot keeps: "
+            f"verify-resume: the results differ after {kills_done}. Look for state that no snapshot keeps: "
             f"a callback without state_dict, or a random generator of your own\n{lines}"
         )
     if not as_json:
-        print_line(f"{done.num_kills} kills in {done.num_runs} runs: all {done.num_files} files are the same")
+        print_line(f"{kills_done} in {count_of(done.num_runs, 'run')}: all {done.num_files} files are the same")

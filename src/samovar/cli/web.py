@@ -27,7 +27,10 @@ def _needing_the_extra(command: str) -> Iterator[None]:
 
 def ui(
     folder: Annotated[Path, typer.Argument(help="A folder of results.", metavar="FOLDER")] = Path("."),
-    port: Annotated[int | None, typer.Option(help="On 127.0.0.1. Default: 7266, or a free one.", metavar="N")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="On 127.0.0.1. Default: 7266, or a free one.", min=0, max=65535, metavar="N"),
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     actions: Annotated[
         bool, typer.Option("--actions", help="Allow stopping runs, and retrying and cancelling jobs.")

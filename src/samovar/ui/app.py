@@ -259,6 +259,8 @@ def _find_queue(folder: Path) -> str | None:
 
 def listen(port: int | None) -> socket.socket:
     """Listen on this machine only."""
+    if port is not None and not 0 <= port <= 65535:
+        raise BadInput(f"--port {port}: a port is a number from 0 to 65535")
     wanted = [port] if port is not None else [DEFAULT_PORT, 0]
     for number in wanted:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
