@@ -58,7 +58,7 @@ def test_a_run_that_depends_on_the_clock_does_not_verify(folder: Path) -> None:
     assert answer["kills"] == 1
     assert any("model/state.json: differs" in line for line in answer["differences"])
     assert "\x1b" not in done.stderr
-    assert "the results differ after 1 kills" in done.stderr
+    assert "the results differ after 1 kill." in done.stderr
     assert "model/state.json: differs" in done.stderr
 
 
