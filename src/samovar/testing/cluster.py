@@ -3,13 +3,14 @@ loopback. Needs Java."""
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,13 +93,18 @@ def start_cluster(
         yield cluster
     finally:
         for process in reversed(started):
-            process.terminate()
+            _signal_all(process, signal.SIGTERM)
         for process in started:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _signal_all(process, signal.SIGKILL)
+            process.wait()
+
+
+def _signal_all(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Spark's command is a script that starts Java; a signal to the script alone may leave Java behind."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def _wait_for_workers(cluster: Cluster, num_workers: int) -> None:
@@ -107,7 +113,7 @@ def _wait_for_workers(cluster: Cluster, num_workers: int) -> None:
         try:
             if cluster.status()["aliveworkers"] == num_workers:
                 return
-        except OSError:
+        except (OSError, ValueError):  # it does not listen yet, or has no answer yet
             pass
         time.sleep(0.1)
     logs = "\n".join(path.read_text()[-2000:] for path in cluster.folder.glob("*.log"))

@@ -5,6 +5,7 @@ ids of files ─▶ rows with their part, packed ─▶ Spark: shuffle by part, 
 """
 
 import base64
+import json
 import pickle
 import re
 from collections import deque
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from samovar import errors
 from samovar.brewing.engines.base import FileFunction, PartFunction, Query
 from samovar.brewing.engines.spark_columns import pack, packed_type, unpack
 from samovar.brewing.order import DATE, GRANULAR, SHUFFLE, Order
@@ -169,13 +171,20 @@ def run(payload: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     try:
         yield from pickle.loads(payload)(batches)
     except SamovarError as error:
-        raise RuntimeError(f"{_MARK}{base64.b64encode(pickle.dumps(error)).decode()}:") from error
+        known = next(each.__name__ for each in type(error).__mro__ if vars(errors).get(each.__name__) is each)
+        said = json.dumps([known, str(error)])
+        raise RuntimeError(f"{_MARK}{base64.b64encode(said.encode()).decode()}:") from error
 
 
 def find_error(text: str) -> SamovarError | None:
-    """The error that a task raised."""
-    found = re.search(rf"{_MARK}([A-Za-z0-9+/=]+):", text)
-    if found is None:
-        return None
-    error: SamovarError = pickle.loads(base64.b64decode(found[1]))
-    return error
+    """The error that a task raised. A text may also quote values of a stranger's file, so it is never unpickled."""
+    for said in reversed(re.findall(rf"{_MARK}([A-Za-z0-9+/=]+):", text)):  # the cause is told before
+        try:
+            name, message = json.loads(base64.b64decode(said))
+            kind = vars(errors)[name]
+            found: SamovarError | None = kind(str(message)) if issubclass(kind, SamovarError) else None
+        except (ValueError, TypeError, LookupError, RecursionError):
+            continue  # a value that looks like it
+        if found is not None:
+            return found
+    return None
