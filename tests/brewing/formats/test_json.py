@@ -175,3 +175,14 @@ def test_blank_lines_before_the_first_row_are_skipped(tmp_path: Path, monkeypatc
     monkeypatch.setattr(json_format, "_BLOCK_BYTES", 16)
     (tmp_path / "rows.json").write_text("\ufeff" + "\n " * 40 + '{"x": 1}\n')
     assert read_all(tmp_path / "rows.json")[1] == [{"x": 1}]
+
+
+def test_an_object_is_measured_without_what_is_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_format, "_BLOCK_BYTES", 16)
+    monkeypatch.setattr(json_format, "_MAX_OBJECT_BYTES", 64)
+    rows = [{"x": "a" * length} for length in (1, 53, 2, 3)]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    assert read_all(tmp_path / "rows.json")[1] == rows
+    (tmp_path / "rows.json").write_text(json.dumps([{"x": "a" * 90}]))
+    with pytest.raises(BadInput, match=r"row 0 of the array is longer than"):
+        read_all(tmp_path / "rows.json")

@@ -5,8 +5,8 @@ A file must be self-describing, without sidecars (a schema, an index or a header
 the fingerprint of that one file, and a file beside it could change unnoticed.
 
 To add a format, write a module with one subclass of `Format`, and list its suffixes in FORMATS and in `ROW_SUFFIXES` of
-config/document.py. A format that stores
-types declares them in `ColumnTypes`; a text format lets `ColumnTypes` learn them from the values.
+config/document.py. A format that stores types declares them in `ColumnTypes`; a text format lets `ColumnTypes` learn
+them from the values.
 """
 
 import codecs

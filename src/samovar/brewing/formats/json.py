@@ -99,7 +99,6 @@ class _ArraySplitter:
     def feed(self, piece: bytes) -> bytes:
         """The objects that are whole now, one per line."""
         self._rest += piece
-        _check_size(self._path, len(self._rest), f"row {self._num_objects} of the array")
         objects, done, scanned = [], self._done, len(self._rest)
         for token in _TOKEN.finditer(self._rest, self._scanned):
             mark = token[0]
@@ -122,6 +121,7 @@ class _ArraySplitter:
         keep = done if self._begin is None else self._begin
         self._rest, self._done, self._scanned = self._rest[keep:], done - keep, scanned - keep
         self._begin = None if self._begin is None else 0
+        _check_size(self._path, len(self._rest), f"row {self._num_objects} of the array")
         return b"".join(each + b"\n" for each in objects)
 
     def _refuse_between(self, begin: int, end: int, mark: bytes) -> None:
