@@ -11,6 +11,7 @@ execution would merge parts.
 import logging
 import os
 import pickle
+import re
 import sys
 import threading
 import warnings
@@ -255,11 +256,11 @@ def _explain(error: Exception) -> SamovarError:
         return ours
     version = metadata.version("samovar")
     install = f"pip install samovar=={version}"
-    if "samovar-version:" in text or "No module named 'samovar" in text:
-        found = text.partition("samovar-version:")[2].partition(":")[0] or "no"
+    told = re.findall(r"samovar-version:([\w.+-]+):", text)  # a traceback may also show the line that says so
+    if told or "No module named 'samovar" in text:
         return ConfigError(
-            f"Spark's executors have {found} samovar, this is samovar {version}. Install it in their Python, which "
-            f"spark.pyspark.python names, on every machine: {install}"
+            f"Spark's executors have {told[-1] if told else 'no'} samovar, this is samovar {version}. Install it in "
+            f"their Python, which spark.pyspark.python names, on every machine: {install}"
         )
     if "PYTHON_VERSION_MISMATCH" in text or "Cannot run program" in text or "No module named" in text:
         return ConfigError(
